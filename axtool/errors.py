@@ -1,0 +1,82 @@
+"""The errors a user may see. Everything else is a bug and keeps its traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    CHECK_FAILED = 1
+    USAGE = 2
+    UNSUPPORTED = 3
+    ENVIRONMENT = 4
+    NUMERICS = 5
+    DOES_NOT_FIT = 6
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+class AxError(Exception):
+    """What went wrong, where, and the next thing to try.
+
+    `code` is a stable word for scripts (`file-not-found`, `unknown-target`); `exit` the exit code it ends in.
+    `details` lists every problem of the kind, one line each, when there are several.
+    """
+
+    exit: Exit = Exit.USAGE
+    code: str = "usage"
+
+    def __init__(
+        self, what: str, *, where: str = "", hint: str = "", code: str = "", details: Sequence[str] = ()
+    ) -> None:
+        super().__init__(f"{where}: {what}" if where else what)
+        self.what, self.where, self.hint, self.details = what, where, hint, tuple(details)
+        self.code = code or type(self).code
+
+
+class UsageError(AxError):
+    """The input or the command line is wrong (exit 2)."""
+
+
+class UnsupportedError(AxError):
+    """A valid model that axtool cannot compile (exit 3)."""
+
+    exit, code = Exit.UNSUPPORTED, "unsupported"
+
+
+class EnvironmentFault(AxError):
+    """Something the machine lacks: an extra, a device, disk space (exit 4)."""
+
+    exit, code = Exit.ENVIRONMENT, "environment"
+
+
+class NumericsError(AxError):
+    """Numbers that cannot be quantized (exit 5)."""
+
+    exit, code = Exit.NUMERICS, "numerics"
+
+
+class FitError(AxError):
+    """The model does not fit the chip (exit 6)."""
+
+    exit, code = Exit.DOES_NOT_FIT, "does-not-fit"
+
+
+class CheckFailed(AxError):
+    """A check that the user asked for said no (exit 1)."""
+
+    exit, code = Exit.CHECK_FAILED, "check-failed"
+
+
+def nearest(name: str, known: Sequence[str], count: int = 3) -> str:
+    """A hint with the names closest to `name`, or the first few known ones."""
+    close = get_close_matches(name, known, n=count, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    shown = ", ".join(list(known)[:8]) + (", …" if len(known) > 8 else "")
+    return f"known: {shown}" if known else ""
