@@ -9,12 +9,10 @@ from axtool.errors import UsageError
 
 
 def package_dir(name: str) -> Path:
-    """The folder `configs` or `zoo`: inside an installed package, or at the top of a source tree."""
+    """The folder `configs` or `zoo`: the copy inside an installed package, or the one at the top of a source tree."""
     here = Path(__file__).resolve().parent
-    for candidate in (here / name / "targets" if name == "configs" else here / name / "CATALOGUE", here.parent / name):
-        if candidate.exists():
-            return here / name if candidate.is_relative_to(here) else candidate
-    return here.parent / name
+    installed = here / "_data" / name
+    return installed if installed.is_dir() else here.parent / name
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

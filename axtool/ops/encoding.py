@@ -140,10 +140,10 @@ def decode_command(row: Sequence[int]) -> Command:
 
 def ragged(rows: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of different lengths as one array of values and the offsets where each begins (and the last ends)."""
-    rows = [np.asarray(row, np.int64) for row in rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    return (np.concatenate(rows) if rows else np.zeros(0, np.int64)), offsets
+    arrays = [np.asarray(row, np.int64) for row in rows]
+    offsets = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(array) for array in arrays], out=offsets[1:])
+    return (np.concatenate(arrays) if arrays else np.zeros(0, np.int64)), offsets
 
 
 def _tile(tile: Tile) -> tuple[int, int, int, int, int, int]:

@@ -1,0 +1,47 @@
+// One output box of one MAC layer, and the call that computes it.
+//
+// Meaning: axtool/ops/reference (conv, depthwise, conv_transpose); layouts of weights, params and table as there.
+// The caller has checked that the view covers what the box needs; pixels outside the tensor read as x_zp.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace axtool {
+
+enum class MacKind : int { conv, depthwise, conv_transpose };
+enum class Isa : int { portable, avx2, avx512vnni, neon_dot };
+
+struct MacTask {
+  MacKind kind;
+  // input tensor dims, and the view of it: x addresses element (view_y, view_x, 0) of the tensor
+  int in_h, in_w, in_c;
+  const int8_t *x;
+  int64_t x_row, x_pixel;              // strides in bytes
+  int view_y, view_x, view_h, view_w;  // the part of the tensor that may be read
+  // the layer
+  int kh, kw, sh, sw, dh, dw, pt, pl, group;
+  int x_zp, out_zp, lo, hi, act;
+  int out_c;                           // channels of the whole output tensor
+  const int8_t *w;                     // first weight block of channel out_c0 (conv: blocks of 16 channels of a group)
+  const int32_t *params;               // [block][4][16]: bias, mantissa, f, wsum; first block of channel out_c0
+  const int16_t *table;                // 1025 entries when act == 1
+  // the output box; y addresses its first element
+  int oy, ox, oc, oh, ow, on;          // oc is a multiple of 16 inside its group (depthwise: of 16)
+  int8_t *y;
+  int64_t y_row, y_pixel;
+};
+
+// Bytes of scratch memory (64-byte aligned) that run_mac wants for this task on this ISA.
+size_t mac_scratch_bytes(const MacTask &task, Isa isa);
+
+// Compute the box on one thread. Same bits on every ISA.
+void run_mac(const MacTask &task, Isa isa, void *scratch);
+
+// How a box should be cut for `threads` workers: rows of a piece, channels of a piece (a multiple of 16, or on).
+struct MacPieces { int rows, channels; };
+MacPieces mac_pieces(const MacTask &task, Isa isa, int threads);
+
+Isa best_isa();                        // of this CPU
+bool isa_available(Isa isa);
+const char *isa_name(Isa isa);
+}  // namespace axtool
