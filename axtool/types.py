@@ -18,6 +18,15 @@ BYTES: Mapping[str, int] = MappingProxyType({"int8": 1, "int16": 2, "int32": 4, 
 
 
 @dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """An input or output of a model or stage: its name, shape and ONNX element type as a NumPy name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One ONNX node with everything needed to judge and to lower it, and no graph library behind it.
 

@@ -1,0 +1,145 @@
+"""One device stage that is ready to run: float tensors in ONNX order in, float tensors in ONNX order out.
+
+The simulated device is the default one: `axtool.sim` executes the plan's commands over two memory images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.ops.arithmetic import dequantize, quantize_host
+from axtool.sim.engine import Tap, open_engine
+from axtool.sim.images import encode_plan
+from axtool.types import Plan, Slot, Tensor, Tile, View
+
+Float = NDArray[np.float32]
+
+
+class DeviceSession:
+    """A plan loaded on a simulated device. Not for use from two threads at once."""
+
+    def __init__(self, plan: Plan, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> None:
+        self.plan, self.program = plan, plan.program
+        layers, layer_offsets, commands, command_offsets = encode_plan(plan)
+        sizes = {memory: int(plan.sizes.get(memory, 0)) for memory in ("ext", "ocm")}
+        self.engine = open_engine(
+            engine, layers, layer_offsets, commands, command_offsets, sizes, threads=threads, isa=isa
+        )
+        self._ext = _aligned(sizes["ext"])
+        self._ocm = _aligned(sizes["ocm"])
+        self._slots = {slot.tensor: slot for slot in plan.slots if slot.memory == "ext"}
+        for name, array in self.program.constants.items():
+            slot = self._slot(name)
+            data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            if data.size > slot.size:
+                raise ValueError(f"constant '{name}' has {data.size} bytes, its slot {slot.size}")
+            self._ext[slot.offset : slot.offset + data.size] = data
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Float]:
+        """The outputs, dequantized, for float32 inputs of the ONNX shapes. Raises ValueError for another shape."""
+        quantized = {name: self.quantize(name, feeds[name]) for name in self.program.inputs}
+        return {name: self.dequantize(name, q) for name, q in self.run_quantized(quantized).items()}
+
+    def quantize(self, name: str, array: NDArray[Any]) -> NDArray[np.int8]:
+        """float32 of the ONNX shape -> int8 of the stored shape (1, h, w, c)."""
+        tensor = self.program.tensors[name]
+        if tuple(array.shape) != tensor.onnx_shape:
+            raise ValueError(f"'{name}' has shape {tuple(array.shape)}, want {tensor.onnx_shape}")
+        return to_stored(quantize_host(np.asarray(array, np.float32), tensor.format), tensor)
+
+    def dequantize(self, name: str, q: NDArray[Any]) -> Float:
+        """int8 of the stored shape -> float32 of the ONNX shape."""
+        tensor = self.program.tensors[name]
+        return to_onnx(dequantize(q, tensor.format), tensor)
+
+    def run_quantized(
+        self, inputs: Mapping[str, NDArray[np.int8]], watch: Sequence[str] = ()
+    ) -> dict[str, NDArray[np.int8]]:
+        """int8 tensors of the stored shapes in and out; `watch` names further tensors to copy out as they are made."""
+        for name in self.program.inputs:
+            self._write(name, inputs[name])
+        taps, grabbed = self._taps(watch)
+        self.engine.run(self._ext, self._ocm, taps)
+        result = {name: self._read(name) for name in self.program.outputs}
+        for name, array in grabbed.items():
+            shape = self.program.tensors[name].shape
+            result[name] = array.view(np.int8).reshape(shape)
+        return result
+
+    def _taps(self, names: Sequence[str]) -> tuple[list[Tap], dict[str, NDArray[np.uint8]]]:
+        wanted = {name: self.program.tensors[name] for name in names}
+        grabbed = {name: np.zeros(t.shape[1:], np.uint8) for name, t in wanted.items()}
+        taps: list[Tap] = []
+        if not wanted:
+            return taps, grabbed
+        layers = self.program.layers
+        for index, command in enumerate(self.plan.commands):
+            if command.kind not in ("compute", "move"):
+                continue
+            name = layers[command.layer].outputs[0]
+            if name in wanted:
+                taps.append(_tap(index, command.writes[0], command.tile, grabbed[name]))
+        return taps, grabbed
+
+    def _slot(self, name: str) -> Slot:
+        if name not in self._slots:
+            raise ValueError(f"'{name}' has no place in external memory")
+        return self._slots[name]
+
+    def _write(self, name: str, q: NDArray[np.int8]) -> None:
+        tensor, slot = self.program.tensors[name], self._slot(name)
+        image = _pixels(self._ext, slot, tensor)
+        image[..., : tensor.shape[3]] = q.reshape(tensor.shape[1:]).view(np.uint8)
+        if image.shape[2] > tensor.shape[3]:
+            image[..., tensor.shape[3] :] = np.uint8(tensor.format.zero_point[0] & 0xFF)
+
+    def _read(self, name: str) -> NDArray[np.int8]:
+        tensor = self.program.tensors[name]
+        image = _pixels(self._ext, self._slot(name), tensor)
+        return np.ascontiguousarray(image[..., : tensor.shape[3]]).view(np.int8).reshape(tensor.shape)
+
+
+def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """An array of the ONNX shape as the stored (1, h, w, c)."""
+    if tensor.layout == "channel_first" and array.ndim > 2:
+        array = np.moveaxis(array, 1, -1)
+    return np.ascontiguousarray(array.reshape(tensor.shape))
+
+
+def to_onnx(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """A stored (1, h, w, c) array as the ONNX tensor."""
+    shape = tensor.onnx_shape
+    if tensor.layout == "channel_first" and len(shape) > 2:
+        return np.ascontiguousarray(np.moveaxis(array.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
+    return array.reshape(shape)
+
+
+def _pixels(memory: NDArray[np.uint8], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:
+    """The slot of a whole tensor as (h, w, bytes of a pixel)."""
+    _, h, w, c = tensor.shape
+    pixel = slot.size // max(h * w, 1)
+    if pixel < c or slot.offset + h * w * pixel > memory.size:
+        raise ValueError(f"the slot of '{tensor.name}' has {slot.size} bytes for {h} x {w} x {c}")
+    return memory[slot.offset : slot.offset + h * w * pixel].reshape(h, w, pixel)
+
+
+def _tap(index: int, view: View, tile: Tile, whole: NDArray[np.uint8]) -> Tap:
+    offset = (
+        view.offset
+        + (tile.y - view.tile.y) * view.row_stride
+        + (tile.x - view.tile.x) * view.pixel_stride
+        + (tile.c - view.tile.c)
+    )
+    box = whole[tile.y : tile.y + tile.h, tile.x : tile.x + tile.w, tile.c : tile.c + tile.n]
+    return Tap(index, View(view.memory, offset, tile, view.row_stride, view.pixel_stride), box)
+
+
+def _aligned(size: int, alignment: int = 64) -> NDArray[np.uint8]:
+    """Zeroed bytes that begin on a cache line."""
+    buffer = np.zeros(size + alignment, np.uint8)
+    start = -buffer.ctypes.data % alignment
+    return buffer[start : start + size]

@@ -1,0 +1,143 @@
+"""A compiled model that runs: `.axm` in, outputs of the source model out.
+
+Host stages run in onnxruntime, device stages on the simulated device. Nothing here needs the compiler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.artefact import axm
+from axtool.artefact.axm import Artefact, DeviceStage, HostStage
+from axtool.errors import UsageError, nearest
+from axtool.runtime.device import DeviceSession
+from axtool.types import TensorSpec
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outputs by name, and the measured seconds of each stage in order (kind, seconds)."""
+
+    outputs: Arrays
+    stage_s: tuple[tuple[str, float], ...]
+
+    @property
+    def device_s(self) -> float:
+        return sum(seconds for kind, seconds in self.stage_s if kind == "device")
+
+    @property
+    def host_s(self) -> float:
+        return sum(seconds for kind, seconds in self.stage_s if kind == "host")
+
+
+class HostSession:
+    """A host stage in onnxruntime."""
+
+    def __init__(self, stage: HostStage, threads: int) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        try:
+            self._session = ort.InferenceSession(stage.onnx, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions share no base of their own
+            raise UsageError(f"a host stage does not load: {error}", code="bad-host-stage") from error
+        self.inputs, self.outputs = stage.inputs, stage.outputs
+
+    def run(self, values: Mapping[str, NDArray[Any]]) -> Arrays:
+        results = self._session.run(list(self.outputs), {name: values[name] for name in self.inputs})
+        return dict(zip(self.outputs, results, strict=True))
+
+
+class CompiledModel:
+    """The stages of an artefact, loaded. `engine` is native or reference; the bits are the same."""
+
+    def __init__(self, artefact: Artefact, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> None:
+        self.artefact = artefact
+        self.inputs, self.outputs = artefact.inputs, artefact.outputs
+        self.stages: list[HostSession | DeviceSession] = [
+            DeviceSession(stage.plan, engine=engine, threads=threads, isa=isa)
+            if isinstance(stage, DeviceStage)
+            else HostSession(stage, threads)
+            for stage in artefact.stages
+        ]
+
+    @property
+    def devices(self) -> list[DeviceSession]:
+        return [stage for stage in self.stages if isinstance(stage, DeviceSession)]
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> RunResult:
+        """One frame. Raises UsageError for a feed with a wrong name, shape or type."""
+        values: Arrays = check_feeds(self.inputs, feeds)
+        times: list[tuple[str, float]] = []
+        for stage in self.stages:
+            start = time.perf_counter()
+            values.update(stage.run(values))
+            kind = "device" if isinstance(stage, DeviceSession) else "host"
+            times.append((kind, time.perf_counter() - start))
+        return RunResult({spec.name: values[spec.name] for spec in self.outputs}, tuple(times))
+
+    def run_watched(self, feeds: Mapping[str, NDArray[Any]]) -> tuple[Arrays, Arrays]:
+        """One frame with every device tensor: (outputs, dequantized tensors by name, ONNX shapes)."""
+        values: Arrays = check_feeds(self.inputs, feeds)
+        seen: Arrays = {}
+        for stage in self.stages:
+            if isinstance(stage, DeviceSession):
+                made = [name for layer in stage.program.layers for name in layer.outputs]
+                quantized = {name: stage.quantize(name, values[name]) for name in stage.program.inputs}
+                tensors = stage.run_quantized(quantized, watch=made)
+                seen |= {name: stage.dequantize(name, q) for name, q in tensors.items()}
+                values.update({name: seen[name] for name in stage.program.outputs})
+            else:
+                values.update(stage.run(values))
+        return {spec.name: values[spec.name] for spec in self.outputs}, seen
+
+
+def load(path: Path, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> CompiledModel:
+    """Read and open an .axm file. Raises UsageError when it is not one, or when its plan breaks its own rules."""
+    artefact = axm.read(path)
+    try:
+        return CompiledModel(artefact, engine=engine, threads=threads, isa=isa)
+    except ValueError as error:
+        raise UsageError(f"the plan is not legal: {error}", where=str(path), code="not-axm") from error
+    except MemoryError as error:
+        raise UsageError("asks for more memory than there is", where=str(path), code="not-axm") from error
+
+
+def check_feeds(specs: tuple[TensorSpec, ...], feeds: Mapping[str, NDArray[Any]]) -> Arrays:
+    """The feeds, each with the shape and type that its input wants. Raises UsageError naming what differs."""
+    known = [spec.name for spec in specs]
+    for name in feeds:
+        if name not in known:
+            raise UsageError(f"the model has no input '{name}'", hint=nearest(name, known), code="unknown-input")
+    checked: Arrays = {}
+    for spec in specs:
+        if spec.name not in feeds:
+            raise UsageError(f"no data for input '{spec.name}'", hint=f"want {describe(spec)}", code="missing-input")
+        array = np.asarray(feeds[spec.name])
+        if tuple(array.shape) != spec.shape:
+            seen = "x".join(map(str, array.shape)) or "a scalar"
+            raise UsageError(
+                f"input '{spec.name}' wants {describe(spec)}, got {seen}", code="wrong-shape", hint="see `axtool info`"
+            )
+        if array.dtype != np.dtype(spec.dtype):
+            if not np.can_cast(array.dtype, np.dtype(spec.dtype), "same_kind"):
+                raise UsageError(f"input '{spec.name}' wants {describe(spec)}, got {array.dtype}", code="wrong-dtype")
+            array = array.astype(spec.dtype)
+        checked[spec.name] = array
+    return checked
+
+
+def describe(spec: TensorSpec) -> str:
+    """`float32 1x3x640x640`."""
+    return f"{spec.dtype} {'x'.join(map(str, spec.shape)) or 'scalar'}"
