@@ -1,0 +1,98 @@
+"""What every command shares: the common options, stderr for words, stdout for the result, progress on long work."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, also on failure.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say each step; tracebacks of internal errors.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing output file.")]
+
+PREPARE = "Input preparation"
+
+
+class _Words(logging.Handler):
+    """`warning: …` and plain notes on stderr, each different line once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            text = f"warning: {text}"
+        if text not in self._said:
+            self._said.add(text)
+            print(text, file=sys.stderr)
+
+
+def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
+    """Say warnings, and with `verbose` notes, on stderr; with `quiet` neither."""
+    logger = logging.getLogger("axtool")
+    logger.handlers = [_Words()]
+    logger.propagate = False
+    logger.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+
+
+def emit(document: dict[str, Any]) -> None:
+    """The JSON result of a command on stdout."""
+    print(json.dumps(document, indent=2, sort_keys=True, allow_nan=False))
+
+
+def say(text: str, *, quiet: bool = False) -> None:
+    """A line of progress or summary on stderr."""
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+class Progress:
+    """Steps and counts of long work: a bar on a terminal, plain lines elsewhere, nothing with `quiet`."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet, self._bar, self._task, self._tenth = quiet, None, None, -1
+        self._bar: Any
+        self._task: Any
+
+    def step(self, name: str) -> None:
+        """A named step begins."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=name, completed=0, total=None)
+        self._name, self._tenth = name, -1
+
+    def count(self, done: int, total: int) -> None:
+        """`done` of `total` parts of the step are finished."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+        elif not self._quiet and total > 1:
+            tenth = 10 * done // total
+            if tenth > self._tenth:
+                self._tenth = tenth
+                print(f"{self._name}: {done}/{total}", file=sys.stderr)
+
+    @contextmanager
+    def shown(self) -> Iterator[Progress]:
+        """Show the bar for as long as the block runs."""
+        self._name = "working"
+        if self._quiet or not sys.stderr.isatty():
+            yield self
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+            self._bar, self._task = bar, bar.add_task("starting", total=None)
+            try:
+                yield self
+            finally:
+                self._bar = None
