@@ -2,6 +2,12 @@
 //
 // Meaning: axtool/ops/reference (conv, depthwise, conv_transpose); layouts of weights, params and table as there.
 // The caller has checked that the view covers what the box needs; pixels outside the tensor read as x_zp.
+// bias has -x_zp * sum(w) folded in over all taps, so a tap of a transposed convolution that falls between input pixels
+// counts as x_zp too.
+//
+// Build: compile every mac_*.cpp with -O3 -ffp-contract=off; on x86 add -mavx2 to mac_avx2*.cpp and
+// -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni to mac_avx512*.cpp, on aarch64 -march=armv8.2-a+dotprod to
+// mac_neon*.cpp. A file whose flags are missing compiles to "not available".
 #pragma once
 #include <cstddef>
 #include <cstdint>
