@@ -1,4 +1,6 @@
 // Which variant runs, and how a box is cut for threads.
+#include <initializer_list>
+
 #include "mac_scalar.h"
 #include "mac_variants.h"
 
@@ -27,7 +29,8 @@ void run_mac(const MacTask &task, Isa, void *) { run_mac_portable(task); }
 
 MacPieces mac_pieces(const MacTask &task, Isa, int threads) {
   if (threads <= 1) return {task.oh, task.on};
-  if (task.oh >= threads) return {(task.oh + threads - 1) / threads, task.on};
+  const bool whole_blocks = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
+  if (task.oh >= threads || !whole_blocks) return {(task.oh + threads - 1) / threads, task.on};
   const int blocks = mac_blocks(task.on);
   return {task.oh, mac_min(task.on, (blocks + threads - 1) / threads * 16)};
 }
