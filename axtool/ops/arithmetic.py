@@ -1,0 +1,103 @@
+"""The integer arithmetic of the device: scales as integers, one rounding, and the way in and out of int8.
+
+Everything is exact: the same numbers on every CPU. Only `quantize_host` and `dequantize` touch floats, and they
+do one float32 operation at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from axtool.types import QFormat
+
+LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1)}
+)
+TABLE_STEP_BITS = 6  # an interpolation table has an entry every 64 steps of its int16 argument
+TABLE_FRACTION_BITS = 7  # and its entries are output steps * 128
+RESIDUAL_BITS = 16  # fraction bits in which the operands of an addition meet
+
+
+def bits(n: int) -> int:
+    """0 for n = 0, else floor(log2 n) + 1."""
+    return int(n).bit_length()
+
+
+def qfp(scale: float) -> tuple[int, int]:
+    """A real scale as (m, f): m = int(scale * 2^f), truncated; 0 <= m < 2^31. ValueError outside [0, 2^31)."""
+    if not 0 <= scale < 2**31:
+        raise ValueError(f"a scale must be in [0, 2^31), got {scale}")
+    f = 31 - bits(int(scale))
+    return int(math.ldexp(float(scale), f)), f
+
+
+def requantize(acc: ArrayLike, m: ArrayLike, f: ArrayLike, zp: ArrayLike, lo: int, hi: int) -> NDArray[np.int64]:
+    """clamp(floor(acc * m / 2^f + 1/2) + zp, lo, hi). m, f, zp broadcast over the last axis of acc."""
+    wide = np.asarray(acc, np.int64)
+    m, f, zp = np.asarray(m, np.int64), np.asarray(f, np.int64), np.asarray(zp, np.int64)
+    half = np.where(f > 0, np.left_shift(np.int64(1), np.maximum(f - 1, 0)), 0)
+    if wide.size and max(int(wide.max()), -int(wide.min())) > 2**32:  # the product leaves 64 bits: Python's integers
+        exact = np.asarray(wide, object) * np.asarray(m, object) + np.asarray(half, object)
+        return np.clip((exact >> np.asarray(f, object)) + np.asarray(zp, object), lo, hi).astype(np.int64)
+    product: NDArray[np.int64] = wide * m
+    product += half
+    product >>= f
+    product += zp
+    return np.clip(product, lo, hi, out=product)
+
+
+def interpolate(table: NDArray[np.int16], v: NDArray[np.int64], lo: int = -128, hi: int = 127) -> NDArray[np.int64]:
+    """Read a table of 1,025 entries at the int16 argument v, linearly between entries, rounded half up, clamped."""
+    index = (v >> TABLE_STEP_BITS) + 512
+    right = v & (2**TABLE_STEP_BITS - 1)
+    entries = table.astype(np.int64)
+    total = entries[index] * (2**TABLE_STEP_BITS - right) + entries[index + 1] * right
+    shift = TABLE_STEP_BITS + TABLE_FRACTION_BITS
+    return np.clip((total + (1 << (shift - 1))) >> shift, lo, hi)
+
+
+def residual_term(q: NDArray[np.int8], zp: int, m: int, f: int) -> NDArray[np.int64]:
+    """((q - zp) * m) >> (f - 16), floored: an operand of an addition, in output steps with 16 fraction bits."""
+    product: NDArray[np.int64] = (q.astype(np.int64) - zp) * m
+    shift = f - RESIDUAL_BITS
+    return product >> shift if shift >= 0 else product << -shift
+
+
+def residual_sum(total: NDArray[np.int64], zp: int, lo: int, hi: int) -> NDArray[np.int64]:
+    """A sum of residual terms, rounded half up, plus the zero point, clamped."""
+    return np.clip(((total + (1 << (RESIDUAL_BITS - 1))) >> RESIDUAL_BITS) + zp, lo, hi)
+
+
+def quantize_host(x: ArrayLike, fmt: QFormat) -> NDArray[np.signedinteger]:
+    """clip(rint(x / scale + zp)) in float32, for int8, int16 and int32. NaN becomes the zero point: a real zero."""
+    lo, hi = LIMITS[fmt.kind]
+    scale, zp = _columns(fmt)
+    values = np.asarray(x, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.rint(values / scale + zp)
+    steps = np.where(np.isnan(steps), zp, steps)
+    # int32's upper limit is not a float32, so the clip is in float64, which holds every float32 exactly
+    clipped: NDArray[np.signedinteger] = np.clip(steps.astype(np.float64), lo, hi).astype(fmt.kind)
+    return clipped
+
+
+def dequantize(q: ArrayLike, fmt: QFormat) -> NDArray[np.float32]:
+    """(q - zp) * scale in float32: the difference in integers, then one product."""
+    scale, _ = _columns(fmt)
+    difference = np.asarray(q).astype(np.int64) - np.asarray(_one(fmt.zero_point), np.int64)
+    real: NDArray[np.float32] = np.multiply(difference.astype(np.float32), scale, dtype=np.float32)
+    return real
+
+
+def _columns(fmt: QFormat) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scale and zero point as float32, each a scalar or one value for each entry of the last axis."""
+    return np.asarray(_one(fmt.scale), np.float32), np.asarray(_one(fmt.zero_point), np.float32)
+
+
+def _one(values: tuple[float, ...]) -> object:
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,45 @@
+"""Every device op by name -> its meaning: NumPy functions of the box to make and the boxes it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.ops import reference_elementwise as elementwise
+from axtool.ops import reference_mac as mac
+from axtool.ops import reference_movement as movement
+from axtool.ops import reference_pool as pool
+from axtool.ops.boxes import Box, Job
+
+Reference = Callable[[Job, Sequence[Box]], NDArray[np.int8]]
+
+REFERENCE: Mapping[str, Reference] = MappingProxyType(
+    {
+        "conv": mac.conv,
+        "depthwise": mac.depthwise,
+        "conv_transpose": mac.conv_transpose,
+        "add": elementwise.add,
+        "mul": elementwise.mul,
+        "concat": elementwise.concat,
+        "requantize": elementwise.requantize,
+        "slice": movement.slice_,
+        "pad": movement.pad,
+        "max_pool": pool.max_pool,
+        "avg_pool": pool.avg_pool,
+        "resize_nearest": pool.resize_nearest,
+        "resize_linear": pool.resize_linear,
+        "lut": elementwise.lut,
+        "transpose": movement.transpose,
+        "reshape": movement.reshape,
+        "depth_to_space": movement.depth_to_space,
+        "space_to_depth": movement.space_to_depth,
+    }
+)
+
+
+def compute(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
+    """The int8 output box (h, w, n) of a job; of a concat, the part that its one input fills."""
+    return REFERENCE[job.op](job, reads)
