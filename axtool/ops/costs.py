@@ -1,0 +1,33 @@
+"""What a node costs before any target is known: multiply-accumulates and parameters."""
+
+from __future__ import annotations
+
+from math import prod
+
+from axtool.ops.limits_core import shape_of
+from axtool.types import Site
+
+
+def macs(site: Site) -> int:
+    """Multiply-accumulates of Conv, ConvTranspose, Gemm and MatMul; 0 for every other op and for unknown shapes."""
+    try:
+        return _macs(site)
+    except (KeyError, IndexError):
+        return 0
+
+
+def params(site: Site) -> int:
+    """Elements of the floating-point constants that the node reads."""
+    return sum(int(values.size) for values in site.constants.values() if values.dtype.kind == "f")
+
+
+def _macs(site: Site) -> int:
+    if site.op in ("Conv", "ConvTranspose"):
+        weights = shape_of(site, site.inputs[1])  # conv (cout, cin / g, *k), transposed (cin, cout / g, *k)
+        pixels = site.shapes[site.outputs[0] if site.op == "Conv" else site.inputs[0]][2:]
+        return site.shapes[site.inputs[0]][0] * prod(pixels) * prod(weights)
+    if site.op in ("Gemm", "MatMul"):
+        shape = shape_of(site, site.inputs[0])
+        depth = shape[0] if site.attrs.get("transA", 0) else shape[-1]
+        return prod(site.shapes[site.outputs[0]]) * depth
+    return 0

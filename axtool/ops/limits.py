@@ -1,0 +1,61 @@
+"""What the device can take: `why_not(site, target)` judges one node, `manual(target)` lists the rules it judges by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from axtool.errors import nearest
+from axtool.ops import limits_common, limits_elementwise, limits_mac, limits_movement, limits_pool
+from axtool.ops.limits_core import REGISTRY, Limit, Reason
+from axtool.target import Target
+from axtool.types import Site
+
+__all__ = ["FAMILIES", "ManualRow", "Reason", "device_ops", "manual", "why_not"]
+
+FAMILIES = (limits_common, limits_mac, limits_elementwise, limits_pool, limits_movement)  # importing one registers it
+DOMAINS = ("", "ai.onnx", "ax")
+
+
+@dataclass(frozen=True, slots=True)
+class ManualRow:
+    """One line of the manual: an op (empty for every op) and the rules it must obey on a target."""
+
+    op: str
+    rules: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
+def why_not(site: Site, target: Target) -> tuple[Reason, ...]:
+    """Each broken rule with what was seen; empty when the device can run the node."""
+    if site.domain not in DOMAINS or site.op not in REGISTRY.by_op:
+        return (Reason(f"There is no device kernel for {_full_name(site)}.", "", _no_kernel_advice(site)),)
+    common = _broken(REGISTRY.every, site, target)
+    return common or _broken(REGISTRY.by_op[site.op], site, target)  # the rules of an op read shapes: known ones only
+
+
+def manual(target: Target) -> tuple[ManualRow, ...]:
+    """The rules of every op, then of each device op by name, with the numbers of the target."""
+    rows = [("", REGISTRY.every), *sorted(REGISTRY.by_op.items())]
+    return tuple(
+        ManualRow(op, tuple(item.rule(target) for item in limits), tuple(item.advice for item in limits))
+        for op, limits in rows
+    )
+
+
+def device_ops() -> tuple[str, ...]:
+    """The ops that have a device kernel, by name."""
+    return tuple(sorted(REGISTRY.by_op))
+
+
+def _broken(limits: list[Limit], site: Site, target: Target) -> tuple[Reason, ...]:
+    judged = ((item, item.check(site, target)) for item in limits)
+    return tuple(Reason(item.rule(target), seen, item.advice) for item, seen in judged if seen is not None)
+
+
+def _full_name(site: Site) -> str:
+    return f"{site.domain}::{site.op}" if site.domain not in DOMAINS else site.op
+
+
+def _no_kernel_advice(site: Site) -> str:
+    hint = nearest(site.op, device_ops(), count=2)
+    return f"It runs on the host; {hint}" if hint.startswith("did you mean") else "It runs on the host."

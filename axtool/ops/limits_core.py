@@ -1,0 +1,93 @@
+"""A limit: one function that is the check, the message and the manual. The registry the families fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from axtool.target import Target
+from axtool.types import Site
+
+Check = Callable[[Site, Target], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a node stays on the host: the rule it breaks, what was seen, and what would avoid it."""
+
+    rule: str
+    seen: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.rule} Here {self.seen}." if self.seen else self.rule
+        return f"{text} {self.advice}" if self.advice else text
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A check with its advice. The docstring of the check is the rule, with the target's numbers in braces."""
+
+    check: Check
+    advice: str
+
+    def rule(self, target: Target) -> str:
+        return " ".join((self.check.__doc__ or "").split()).format_map(_Numbers(target.limits))
+
+
+@dataclass
+class Registry:
+    """The limits of every op, in the order in which they are judged."""
+
+    every: list[Limit] = field(default_factory=list)
+    by_op: dict[str, list[Limit]] = field(default_factory=dict)
+
+
+REGISTRY = Registry()
+
+
+def limit(*ops: str, advice: str = "") -> Callable[[Check], Check]:
+    """Register a check for these ops (for every op, when none is named)."""
+
+    def add(check: Check) -> Check:
+        item = Limit(check, advice)
+        if not ops:
+            REGISTRY.every.append(item)
+        for op in ops:
+            REGISTRY.by_op.setdefault(op, []).append(item)
+        return check
+
+    return add
+
+
+def has_kernel(ops: Iterable[str]) -> None:
+    """These ops run on the device, with the limits of every op and whatever is registered for them."""
+    for op in ops:
+        REGISTRY.by_op.setdefault(op, [])
+
+
+def shape_of(site: Site, name: str) -> tuple[int, ...]:
+    """The static shape of a tensor of the site. Raises KeyError when it is not known."""
+    if name in site.constants:
+        return tuple(int(n) for n in site.constants[name].shape)
+    return site.shapes[name]
+
+
+def data_inputs(site: Site) -> tuple[str, ...]:
+    """The inputs whose values are known only at run time."""
+    return tuple(name for name in site.inputs if name and name not in site.constants)
+
+
+def data_outputs(site: Site) -> tuple[str, ...]:
+    """The outputs that the node names."""
+    return tuple(name for name in site.outputs if name)
+
+
+class _Numbers(dict[str, object]):
+    """The numbers of a target by name; one that the target does not set reads as `any`."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        super().__init__(numbers)
+
+    def __missing__(self, key: str) -> str:
+        return "any number"

@@ -1,0 +1,223 @@
+# ruff: noqa: E501 (a graph is one line)
+"""Which nodes the device takes, and what it says of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from axtool.graph.sites import sites_of
+from axtool.ops.costs import macs, params
+from axtool.ops.limits import Reason, device_ops, manual, why_not
+from axtool.ops.limits_movement import nearest_indices
+from axtool.target import Array, External, MemorySpec, Target
+from axtool.types import Site
+
+TARGET = Target(
+    name="t",
+    clock_hz=1e9,
+    cores=1,
+    array=Array(4, 4, 4, 16),
+    memory=MemorySpec(1 << 20, 4096, 64.0),
+    external=External(1e9, 1e9, 64, 100),
+    channel_multiple=16,
+    vector_unit=True,
+    limits={"max_kernel": 15, "max_stride": 8, "max_dilation": 16, "max_pool_kernel": 64},
+)
+
+
+def site(graph: str, opset: int = 18, **weights: tuple[int, ...]) -> Site:
+    """The last node of an ONNX text graph; keyword arguments are shapes of float initializers."""
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]> g {graph}')
+    for name, shape in weights.items():
+        array = np.linspace(0.5, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return sites_of(ir.from_proto(onnx.shape_inference.infer_shapes(model, strict_mode=True)))[-1]
+
+
+def seen(graph: str, opset: int = 18, **weights: tuple[int, ...]) -> str:
+    return " | ".join(reason.seen or reason.rule for reason in why_not(site(graph, opset, **weights), TARGET))
+
+
+ACCEPTED = {
+    "a padded, strided, dilated, grouped convolution": (
+        "(float[1,4,9,9] x) => (float[1,6,o,p] y) { y = Conv<strides=[2,1], dilations=[1,2], pads=[1,0,2,1], group=2>(x, w) }",
+        {"w": (6, 2, 3, 3)},
+    ),
+    "a 1-D convolution": ("(float[1,4,9] x) => (float[1,6,7] y) { y = Conv(x, w, b) }", {"w": (6, 4, 3), "b": (6,)}),
+    "a transposed convolution with output padding": (
+        "(float[1,4,5,5] x) => (float[1,2,o,p] y) { y = ConvTranspose<strides=[2,2], output_padding=[1,1], pads=[1,1,1,1]>(x, w) }",
+        {"w": (4, 2, 3, 3)},
+    ),
+    "a Gemm with a scalar C": ("(float[1,8] x) => (float[1,3] y) { y = Gemm<transB=1>(x, w, c) }", {"w": (3, 8), "c": (1,)}),
+    "a MatMul of tokens": ("(float[1,7,8] x) => (float[1,7,3] y) { y = MatMul(x, w) }", {"w": (8, 3)}),
+    "an addition of two activations that broadcasts": (
+        "(float[1,4,3,3] x, float[1,4,1,1] z) => (float[1,4,3,3] y) { y = Add(x, z) }",
+        {},
+    ),
+    "a division by a constant": ("(float[1,4,3,3] x) => (float[1,4,3,3] y) { y = Div(x, w) }", {"w": (4, 1, 1)}),
+    "a ceil-mode average that does not count pads": (
+        "(float[1,4,7,7] x) => (float[1,4,o,p] y) { y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1>(x) }",
+        {},
+    ),
+    "a mean over space": (
+        "(float[1,4,7,7] x) => (float[1,4] y) <int64[2] a = {-1, -2}> { y = ReduceMean<keepdims=0>(x, a) }",
+        {},
+    ),
+    "a mean over space, channels last": (
+        "(float[1,7,7,4] x) => (float[1,4] y) <int64[2] a = {1, 2}> { y = ReduceMean<keepdims=0>(x, a) }",
+        {},
+    ),
+    "asymmetric floor nearest": (
+        '(float[1,4,7,7] x) => (float[1,4,14,21] y) <float[4] s = {1.0,1.0,2.0,3.0}> '
+        '{ y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , s) }',
+        {},
+    ),
+    "half-pixel linear": (
+        '(float[1,4,7,7] x) => (float[1,4,14,14] y) <float[4] s = {1.0,1.0,2.0,2.0}> { y = Resize<mode="linear">(x, , s) }',
+        {},
+    ),
+    "a crop by negative pads": (
+        "(float[1,4,7,7] x) => (float[1,4,5,8] y) <int64[8] p = {0,0,-1,1,0,0,-1,0}> { y = Pad(x, p) }",
+        {},
+    ),
+    "a reversed slice": (
+        "(float[1,4,7,7] x) => (float[1,4,7,7] y) <int64[1] s = {-1}, int64[1] e = {-100}, int64[1] a = {3}> "
+        "{ y = Slice(x, s, e, a, s) }",
+        {},
+    ),
+    "a slope for each channel": ("(float[1,4,7,7] x) => (float[1,4,7,7] y) { y = PRelu(x, w) }", {"w": (4, 1, 1)}),
+    "a sigmoid": ("(float[1,4,7,7] x) => (float[1,4,7,7] y) { y = Sigmoid(x) }", {}),
+    "a sum of one": ("(float[1,4,7,7] x) => (float[1,4,7,7] y) { y = Sum(x) }", {}),
+    "a concat with an empty input": (
+        "(float[1,4,3,3] x, float[1,0,3,3] z) => (float[1,4,3,3] y) { y = Concat<axis=1>(x, z) }",
+        {},
+    ),
+}  # fmt: skip
+
+REFUSED = {
+    "a softmax": ("(float[1,4] x) => (float[1,4] y) { y = Softmax(x) }", {}, "no device kernel for Softmax"),
+    "weights of the run time": (
+        "(float[1,4,7,7] x, float[2,4,1,1] w) => (float[1,2,7,7] y) { y = Conv(x, w) }", {}, "'w' is known only at run time",
+    ),
+    "a large kernel": (
+        "(float[1,1,40,40] x) => (float[1,1,10,10] y) { y = Conv(x, w) }", {"w": (1, 1, 31, 31)}, "the kernel is (31, 31)",
+    ),
+    "a batch": ("(float[2,4] x) => (float[2,4] y) { y = Relu(x) }", {}, "'x' has the shape (2, 4)"),
+    "five dimensions": ("(float[1,1,1,1,4] x) => (float[1,1,1,1,4] y) { y = Relu(x) }", {}, "'x' has 5 dimensions"),
+    "integers": ("(int64[1,4] x) => (int64[1,4] y) { y = Add(x, x) }", {}, "'x' is int64"),
+    "a dynamic shape": ("(float[1,4,h,7] x) => (float[1,4,h,7] y) { y = Relu(x) }", {}, "the shape of 'x' is unknown"),
+    "an empty tensor": ("(float[1,0,7,7] x) => (float[1,0,7,7] y) { y = Relu(x) }", {}, "'x' has the shape (1, 0, 7, 7)"),
+    "a C for each row": ("(float[1,8] x) => (float[1,3] y) { y = Gemm(x, w, c) }", {"w": (8, 3), "c": (3, 1)}, "C has the shape"),
+    "a division by data": (
+        "(float[1,4] x, float[1,4] z) => (float[1,4] y) { y = Div(x, z) }", {}, "the divisor 'z' is known only at run time",
+    ),
+    "a mean over channels": (
+        "(float[1,4,7,7] x) => (float[1,1,7,7] y) <int64[1] a = {1}> { y = ReduceMean(x, a) }", {}, "over the axes (1,)",
+    ),
+    "a nearest resize that does not repeat": (
+        '(float[1,4,7,7] x) => (float[1,4,21,21] y) <float[4] s = {1.0,1.0,3.0,3.0}> '
+        '{ y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric">(x, , s) }',
+        {}, "asymmetric with round_prefer_floor at a factor of 3",
+    ),
+    "a linear resize with aligned corners": (
+        '(float[1,4,7,7] x) => (float[1,4,14,14] y) <float[4] s = {1.0,1.0,2.0,2.0}> '
+        '{ y = Resize<mode="linear", coordinate_transformation_mode="align_corners">(x, , s) }',
+        {}, "they are align_corners",
+    ),
+    "a fractional resize": (
+        '(float[1,4,8,8] x) => (float[1,4,12,12] y) <float[4] s = {1.0,1.0,1.5,1.5}> { y = Resize<mode="linear">(x, , s) }',
+        {}, "it makes (1, 4, 12, 12) of (1, 4, 8, 8)",
+    ),
+    "indices of maxima": (
+        "(float[1,4,8,8] x) => (float[1,4,4,4] y, int64[1,4,4,4] i) { y, i = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) }",
+        {}, "'i' is int64",
+    ),
+    "a slope for each pixel": ("(float[1,4,7,7] x) => (float[1,4,7,7] y) { y = PRelu(x, w) }", {"w": (1, 7, 7)}, "the slope has"),
+    "weights on the left": ("(float[1,8,7] x) => (float[1,3,7] y) { y = MatMul(w, x) }", {"w": (3, 8)}, "first input, 'w'"),
+    "a wrapping pad": (
+        '(float[1,4,7,7] x) => (float[1,4,7,8] y) <int64[8] p = {0,0,0,1,0,0,0,0}> { y = Pad<mode="wrap">(x, p) }',
+        {}, "the mode is wrap", 19,
+    ),
+    "bounds of the run time": (
+        "(float[1,4] x, float m) => (float[1,4] y) { y = Clip(x, m) }", {}, "'min' is not",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_the_device_takes(name: str) -> None:
+    graph, weights = ACCEPTED[name]
+    assert seen(graph, **weights) == ""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_device_refuses_and_says_what_it_saw(name: str) -> None:
+    graph, weights, message, *opset = REFUSED[name]
+    assert message in seen(graph, *opset, **weights)
+
+
+def test_an_op_of_another_domain_has_no_kernel() -> None:
+    (reason,) = why_not(Site("Relu", "n", 0, ("x",), ("y",), domain="com.acme"), TARGET)
+    assert "com.acme::Relu" in reason.rule
+
+
+def test_a_rule_shows_the_numbers_of_the_target() -> None:
+    rules = {row.op: row.rules for row in manual(TARGET)}
+    assert "Kernels are at most 15 on each axis." in rules["Conv"]
+
+
+def test_a_rule_without_a_number_on_this_target_still_reads() -> None:
+    bare = Target("t", 1e9, 1, TARGET.array, TARGET.memory, TARGET.external, 16, vector_unit=True)
+    rules = {row.op: row.rules for row in manual(bare)}
+    assert "Kernels are at most any number on each axis." in rules["Conv"]
+
+
+def test_every_limit_has_advice() -> None:
+    assert [
+        (row.op, rule)
+        for row in manual(TARGET)
+        for rule, advice in zip(row.rules, row.advice, strict=True)
+        if not advice
+    ] == []
+
+
+def test_every_op_of_the_issue_has_a_kernel() -> None:
+    wanted = """Conv ConvTranspose Gemm MatMul Add Sub Mul Div Concat Split Slice Pad MaxPool AveragePool GlobalAveragePool
+    GlobalMaxPool ReduceMean Resize Upsample Reshape Transpose Flatten Squeeze Unsqueeze DepthToSpace SpaceToDepth Relu Clip
+    LeakyRelu PRelu Sigmoid Silu HardSwish HardSigmoid Tanh Gelu Elu Softplus Mish Exp Identity Dropout Sum Max Mean"""
+    assert set(wanted.split()) - set(device_ops()) == set()
+
+
+def test_a_reason_reads_as_sentences() -> None:
+    assert str(Reason("Strides are at most 2.", "strides are (3, 3)", "Slice.")) == (
+        "Strides are at most 2. Here strides are (3, 3). Slice."
+    )
+
+
+def test_half_pixel_nearest_repeats_pixels_at_any_factor() -> None:
+    assert nearest_indices(3, 3, "half_pixel", "round_prefer_floor") == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_macs_of_a_grouped_convolution_count_its_own_channels() -> None:
+    graph = "(float[1,4,9,9] x) => (float[1,6,7,7] y) { y = Conv<group=2>(x, w) }"
+    assert macs(site(graph, w=(6, 2, 3, 3))) == 7 * 7 * 6 * 2 * 9
+
+
+def test_macs_of_a_transposed_convolution_count_input_pixels() -> None:
+    graph = "(float[1,4,5,5] x) => (float[1,2,o,p] y) { y = ConvTranspose<strides=[2,2]>(x, w) }"
+    assert macs(site(graph, w=(4, 2, 3, 3))) == 25 * 4 * 2 * 9
+
+
+def test_macs_of_tokens_multiply_by_their_number() -> None:
+    assert macs(site("(float[1,7,8] x) => (float[1,7,3] y) { y = MatMul(x, w) }", w=(8, 3))) == 7 * 8 * 3
+
+
+def test_macs_of_everything_else_are_none() -> None:
+    assert macs(site("(float[1,4] x) => (float[1,4] y) { y = Relu(x) }")) == 0
+
+
+def test_params_count_float_constants() -> None:
+    assert params(site("(float[1,8] x) => (float[1,3] y) { y = Gemm(x, w, c) }", w=(8, 3), c=(3,))) == 27
