@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import dequantize, quantize_host
-from axtool.sim.engine import Tap, open_engine
-from axtool.sim.images import encode_plan
-from axtool.types import Plan, Slot, Tensor, Tile, View
+from axtool.sim.engine import Tap
+from axtool.sim.images import host_slot, new_images, open_plan, read_tensor, write_tensor
+from axtool.types import Plan, Tensor, Tile, View
 
 Float = NDArray[np.float32]
 
@@ -24,20 +24,8 @@ class DeviceSession:
 
     def __init__(self, plan: Plan, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> None:
         self.plan, self.program = plan, plan.program
-        layers, layer_offsets, commands, command_offsets = encode_plan(plan)
-        sizes = {memory: int(plan.sizes.get(memory, 0)) for memory in ("ext", "ocm")}
-        self.engine = open_engine(
-            engine, layers, layer_offsets, commands, command_offsets, sizes, threads=threads, isa=isa
-        )
-        self._ext = _aligned(sizes["ext"])
-        self._ocm = _aligned(sizes["ocm"])
-        self._slots = {slot.tensor: slot for slot in plan.slots if slot.memory == "ext"}
-        for name, array in self.program.constants.items():
-            slot = self._slot(name)
-            data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-            if data.size > slot.size:
-                raise ValueError(f"constant '{name}' has {data.size} bytes, its slot {slot.size}")
-            self._ext[slot.offset : slot.offset + data.size] = data
+        self.engine = open_plan(plan, engine, threads, isa)
+        self._memories = new_images(plan)
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Float]:
         """The outputs, dequantized, for float32 inputs of the ONNX shapes. Raises ValueError for another shape."""
@@ -60,14 +48,17 @@ class DeviceSession:
         self, inputs: Mapping[str, NDArray[np.int8]], watch: Sequence[str] = ()
     ) -> dict[str, NDArray[np.int8]]:
         """int8 tensors of the stored shapes in and out; `watch` names further tensors to copy out as they are made."""
+        tensors = self.program.tensors
         for name in self.program.inputs:
-            self._write(name, inputs[name])
+            write_tensor(self._memories, host_slot(self.plan, name), tensors[name], inputs[name])
         taps, grabbed = self._taps(watch)
-        self.engine.run(self._ext, self._ocm, taps)
-        result = {name: self._read(name) for name in self.program.outputs}
+        self.engine.run(self._memories["ext"], self._memories["ocm"], taps or None)
+        result = {
+            name: read_tensor(self._memories, host_slot(self.plan, name), tensors[name])
+            for name in self.program.outputs
+        }
         for name, array in grabbed.items():
-            shape = self.program.tensors[name].shape
-            result[name] = array.view(np.int8).reshape(shape)
+            result[name] = array.view(np.int8).reshape(tensors[name].shape)
         return result
 
     def _taps(self, names: Sequence[str]) -> tuple[list[Tap], dict[str, NDArray[np.uint8]]]:
@@ -85,23 +76,6 @@ class DeviceSession:
                 taps.append(_tap(index, command.writes[0], command.tile, grabbed[name]))
         return taps, grabbed
 
-    def _slot(self, name: str) -> Slot:
-        if name not in self._slots:
-            raise ValueError(f"'{name}' has no place in external memory")
-        return self._slots[name]
-
-    def _write(self, name: str, q: NDArray[np.int8]) -> None:
-        tensor, slot = self.program.tensors[name], self._slot(name)
-        image = _pixels(self._ext, slot, tensor)
-        image[..., : tensor.shape[3]] = q.reshape(tensor.shape[1:]).view(np.uint8)
-        if image.shape[2] > tensor.shape[3]:
-            image[..., tensor.shape[3] :] = np.uint8(tensor.format.zero_point[0] & 0xFF)
-
-    def _read(self, name: str) -> NDArray[np.int8]:
-        tensor = self.program.tensors[name]
-        image = _pixels(self._ext, self._slot(name), tensor)
-        return np.ascontiguousarray(image[..., : tensor.shape[3]]).view(np.int8).reshape(tensor.shape)
-
 
 def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """An array of the ONNX shape as the stored (1, h, w, c)."""
@@ -118,15 +92,6 @@ def to_onnx(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     return array.reshape(shape)
 
 
-def _pixels(memory: NDArray[np.uint8], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:
-    """The slot of a whole tensor as (h, w, bytes of a pixel)."""
-    _, h, w, c = tensor.shape
-    pixel = slot.size // max(h * w, 1)
-    if pixel < c or slot.offset + h * w * pixel > memory.size:
-        raise ValueError(f"the slot of '{tensor.name}' has {slot.size} bytes for {h} x {w} x {c}")
-    return memory[slot.offset : slot.offset + h * w * pixel].reshape(h, w, pixel)
-
-
 def _tap(index: int, view: View, tile: Tile, whole: NDArray[np.uint8]) -> Tap:
     offset = (
         view.offset
@@ -136,10 +101,3 @@ def _tap(index: int, view: View, tile: Tile, whole: NDArray[np.uint8]) -> Tap:
     )
     box = whole[tile.y : tile.y + tile.h, tile.x : tile.x + tile.w, tile.c : tile.c + tile.n]
     return Tap(index, View(view.memory, offset, tile, view.row_stride, view.pixel_stride), box)
-
-
-def _aligned(size: int, alignment: int = 64) -> NDArray[np.uint8]:
-    """Zeroed bytes that begin on a cache line."""
-    buffer = np.zeros(size + alignment, np.uint8)
-    start = -buffer.ctypes.data % alignment
-    return buffer[start : start + size]
