@@ -43,12 +43,8 @@ def requantize(acc: ArrayLike, m: ArrayLike, f: ArrayLike, zp: ArrayLike, lo: in
     half = np.where(f > 0, np.left_shift(np.int64(1), np.maximum(f - 1, 0)), 0)
     if wide.size and max(int(wide.max()), -int(wide.min())) > 2**32:  # the product leaves 64 bits: Python's integers
         exact = np.asarray(wide, object) * np.asarray(m, object) + np.asarray(half, object)
-        return np.clip((exact >> np.asarray(f, object)) + np.asarray(zp, object), lo, hi).astype(np.int64)
-    product: NDArray[np.int64] = wide * m
-    product += half
-    product >>= f
-    product += zp
-    return np.clip(product, lo, hi, out=product)
+        return np.asarray(np.clip((exact >> np.asarray(f, object)) + np.asarray(zp, object), lo, hi), np.int64)
+    return _clamp(((wide * m + half) >> f) + zp, lo, hi)
 
 
 def interpolate(table: NDArray[np.int16], v: NDArray[np.int64], lo: int = -128, hi: int = 127) -> NDArray[np.int64]:
@@ -58,7 +54,7 @@ def interpolate(table: NDArray[np.int16], v: NDArray[np.int64], lo: int = -128, 
     entries = table.astype(np.int64)
     total = entries[index] * (2**TABLE_STEP_BITS - right) + entries[index + 1] * right
     shift = TABLE_STEP_BITS + TABLE_FRACTION_BITS
-    return np.clip((total + (1 << (shift - 1))) >> shift, lo, hi)
+    return _clamp((total + (1 << (shift - 1))) >> shift, lo, hi)
 
 
 def residual_term(q: NDArray[np.int8], zp: int, m: int, f: int) -> NDArray[np.int64]:
@@ -70,7 +66,7 @@ def residual_term(q: NDArray[np.int8], zp: int, m: int, f: int) -> NDArray[np.in
 
 def residual_sum(total: NDArray[np.int64], zp: int, lo: int, hi: int) -> NDArray[np.int64]:
     """A sum of residual terms, rounded half up, plus the zero point, clamped."""
-    return np.clip(((total + (1 << (RESIDUAL_BITS - 1))) >> RESIDUAL_BITS) + zp, lo, hi)
+    return _clamp(((total + (1 << (RESIDUAL_BITS - 1))) >> RESIDUAL_BITS) + zp, lo, hi)
 
 
 def quantize_host(x: ArrayLike, fmt: QFormat) -> NDArray[np.signedinteger]:
@@ -92,6 +88,10 @@ def dequantize(q: ArrayLike, fmt: QFormat) -> NDArray[np.float32]:
     difference = np.asarray(q).astype(np.int64) - np.asarray(_one(fmt.zero_point), np.int64)
     real: NDArray[np.float32] = np.multiply(difference.astype(np.float32), scale, dtype=np.float32)
     return real
+
+
+def _clamp(q: NDArray[np.int64], lo: int, hi: int) -> NDArray[np.int64]:
+    return np.minimum(np.maximum(q, lo), hi)
 
 
 def _columns(fmt: QFormat) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -45,7 +45,7 @@ class Box:
     def flat(self, start: int, count: int, dtype: type[np.generic]) -> NDArray[Any]:
         """Bytes [start, start + count) of flat data as numbers of `dtype`."""
         at = start - self.tile.c
-        assert 0 <= at and at + count <= self.tile.n, f"bytes {start}..{start + count} are outside {self.tile}"
+        assert contains(self.tile, flat_tile(start, count)), f"bytes {start}..{start + count} are not in {self.tile}"
         return np.ascontiguousarray(self.values[0, 0, at : at + count]).view(dtype)
 
 

@@ -41,7 +41,7 @@ def pack_conv_weights(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
 
 
 def pack_conv_transpose(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
-    """ONNX (cin, cout/g, kh, kw) -> flat, taps not flipped: tap (ky, kx) of x[iy, ix] goes to out[iy*s - pad + ky*d]."""
+    """ONNX (cin, cout/g, kh, kw) -> flat, taps not flipped: tap ky of x[iy] goes to out[iy*s - pad + ky*d]."""
     cin, coutg, kh, kw = w.shape
     cing = _share(cin, group)
     swapped = w.reshape(group, cing, coutg, kh, kw).transpose(0, 2, 1, 3, 4)

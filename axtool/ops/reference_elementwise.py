@@ -14,7 +14,7 @@ from axtool.types import Tile
 
 
 def add(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
-    """a + b (a - b with sub 1): each operand rescaled to the output's steps with 16 fraction bits, then one rounding."""
+    """a + b (a - b with sub 1): operands in output steps with 16 fraction bits, then one rounding."""
     a = job.attrs
     left = residual_term(reads[0].cut(operand_box(job.tile, a["a"])), a["zp_a"], a["m_a"], a["f_a"])
     right = residual_term(reads[1].cut(operand_box(job.tile, a["b"])), a["zp_b"], a["m_b"], a["f_b"])
@@ -85,4 +85,5 @@ def _spread(job: Job, values: NDArray[np.int64]) -> NDArray[np.int8]:
 def _shifted(tile: Tile, axis: int, by: int) -> Tile:
     start = [tile.y, tile.x, tile.c]
     start[axis] += by
-    return Tile(*start, tile.h, tile.w, tile.n)
+    y, x, c = start
+    return Tile(y, x, c, tile.h, tile.w, tile.n)

@@ -161,9 +161,7 @@ def _landing(start: int, count: int, pad: int, stride: int, size: int) -> tuple[
     return np.flatnonzero(hit), source[hit]
 
 
-def _finish(
-    job: Job, acc: NDArray[np.int64], params: NDArray[np.int64], reads: Sequence[Box]
-) -> NDArray[np.int8]:
+def _finish(job: Job, acc: NDArray[np.int64], params: NDArray[np.int64], reads: Sequence[Box]) -> NDArray[np.int8]:
     """Bias, wrap to int32, then the scale of each channel; with act 1 the activation on 16 bits."""
     a = job.attrs
     bias, m, f = params[:3]

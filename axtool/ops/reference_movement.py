@@ -47,16 +47,20 @@ def reshape(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     _, width, channels = job.in_dims
     box = reads[0]
     y, x, c = index // (width * channels), index // channels % width, index % channels
-    return box.values[y - box.tile.y, x - box.tile.x, c - box.tile.c]
+    out: NDArray[np.int8] = box.values[y - box.tile.y, x - box.tile.x, c - box.tile.c]
+    return out
 
 
 def depth_to_space(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
-    """DCR: out[y, x, c] = in[y // b, x // b, (y % b * b + x % b) * C + c]; CRD: the channel is c * b * b + y % b * b + x % b."""
+    """out[y, x, c] = in[y // b, x // b, k]; phase = y % b * b + x % b; k = phase * C + c (DCR), c * b * b + phase (CRD)."""
     tile, block = job.tile, job.attrs["block"]
     y = np.arange(tile.y, tile.y + tile.h)[:, None, None]
     x = np.arange(tile.x, tile.x + tile.w)[None, :, None]
     box = reads[0]
-    return box.values[y // block - box.tile.y, x // block - box.tile.x, depth_channels(job) - box.tile.c]
+    out: NDArray[np.int8] = box.values[
+        y // block - box.tile.y, x // block - box.tile.x, depth_channels(job) - box.tile.c
+    ]
+    return out
 
 
 def space_to_depth(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:

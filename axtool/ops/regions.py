@@ -86,9 +86,7 @@ def _of_mac(job: Job, read: int) -> Tile:
         size = conv_block_bytes(a["kernel"], cing)
     if read == 0:
         return (
-            _landing_box(job, channel, channels)
-            if job.op == "conv_transpose"
-            else _window_box(job, channel, channels)
+            _landing_box(job, channel, channels) if job.op == "conv_transpose" else _window_box(job, channel, channels)
         )
     size = size if read == 1 else PARAM_BYTES
     return flat_tile(first * size, (end - first) * size)
@@ -183,7 +181,8 @@ def depth_channels(job: Job) -> NDArray[np.int64]:
     y, x, c = np.ix_(*_positions(job.tile))
     block = job.attrs["block"]
     phase = y % block * block + x % block
-    return phase * job.out_dims[2] + c if job.attrs["mode"] == 0 else c * block * block + phase
+    deep: NDArray[np.int64] = phase * job.out_dims[2] + c if job.attrs["mode"] == 0 else c * block * block + phase
+    return deep
 
 
 def space_sources(job: Job) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -1,0 +1,126 @@
+"""What a layer row must satisfy before an engine may believe it: one reason for each way to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from axtool.ops.boxes import Dims
+
+LARGEST = 2**31 - 1
+
+
+def check_layer(op: str, in_dims: Dims, out_dims: Dims, attrs: Mapping[str, Any]) -> None:
+    """Raises ValueError with the first reason why no engine could run this layer."""
+    if not all(1 <= size <= LARGEST for size in (*in_dims, *out_dims)):
+        raise ValueError(f"{op}: {in_dims} -> {out_dims} is not a size")
+    for fault in (*_numbers(attrs), *_family(op, in_dims, out_dims, attrs)):
+        raise ValueError(f"{op}: {fault}")
+
+
+def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
+    """Rules that hold for a field wherever it appears."""
+    for name in ("x_zp", "out_zp", "zp", "zp_a", "zp_b", "lo", "hi", "value"):
+        if name in a and not -128 <= a[name] <= 127:
+            yield f"{name} {a[name]} is not an int8"
+    if "lo" in a and a["lo"] > a["hi"]:
+        yield f"lo {a['lo']} is above hi {a['hi']}"
+    for name in ("kernel", "stride", "dilation", "factor", "block"):
+        values = a.get(name, 1)
+        if not all(1 <= value <= LARGEST for value in (values if isinstance(values, tuple) else (values,))):
+            yield f"{name} {values} is not positive"
+    for name in ("pad", "pad_end", "before"):
+        if not all(abs(value) <= LARGEST for value in a.get(name, ())):
+            yield f"{name} {a[name]} is not a distance"
+    for m, f in (("m", "f"), ("m_a", "f_a"), ("m_b", "f_b")):
+        if m in a and not (0 <= a[m] <= LARGEST and 0 <= a[f] <= 31):
+            yield f"{m} {a[m]}, {f} {a[f]} is not a scale"
+    for name, most in (("act", 1), ("sub", 1), ("include_pad", 1), ("per_channel", 1)):
+        if name in a and not 0 <= a[name] <= most:
+            yield f"{name} {a[name]} is not 0..{most}"
+
+
+def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    match op:
+        case "conv" | "depthwise" | "conv_transpose":
+            yield from _mac(op, in_dims[2], out_dims[2], a["group"])
+        case "add" | "mul":
+            yield from _broadcast(in_dims, out_dims, a)
+        case "concat":
+            yield from _concat(in_dims, out_dims, a["axis"], a["parts"])
+        case "requantize" | "lut":
+            yield from _same(in_dims, out_dims)
+        case "max_pool" | "avg_pool":
+            yield from _same(in_dims[2:], out_dims[2:])
+        case "slice":
+            for size, count, start, step in zip(in_dims, out_dims, a["start"], a["step"], strict=True):
+                if step == 0 or not (0 <= start < size and 0 <= start + (count - 1) * step < size):
+                    yield f"{count} positions from {start} by {step} leave an axis of {size}"
+        case "pad":
+            if not 0 <= a["mode"] <= 2:
+                yield f"mode {a['mode']} is not 0..2"
+        case "resize_nearest" | "resize_linear":
+            if not 0 <= a.get("mode", 0) <= 1:
+                yield f"mode {a['mode']} is not 0..1"
+            yield from _same((in_dims[0] * a["factor"][0], in_dims[1] * a["factor"][1], in_dims[2]), out_dims)
+        case "transpose":
+            if sorted(a["perm"]) != [0, 1, 2]:
+                yield f"perm {a['perm']} is not a permutation"
+            else:
+                yield from _same(tuple(in_dims[axis] for axis in a["perm"]), out_dims)
+        case "reshape":
+            if in_dims[0] * in_dims[1] * in_dims[2] != out_dims[0] * out_dims[1] * out_dims[2]:
+                yield f"{in_dims} and {out_dims} have different numbers of elements"
+        case "depth_to_space":
+            if not 0 <= a["mode"] <= 1:
+                yield f"mode {a['mode']} is not 0..1"
+            yield from _blocks(in_dims, out_dims, a["block"])
+        case "space_to_depth":
+            yield from _blocks(out_dims, in_dims, a["block"])
+
+
+def _mac(op: str, cin: int, cout: int, group: int) -> Iterator[str]:
+    if group < 1 or cin % group or cout % group:
+        yield f"{cin} -> {cout} channels do not divide into {group} groups"
+    elif op == "depthwise" and cin != group:
+        yield f"{cin} input channels in {group} groups: want one in each"
+
+
+def _broadcast(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    yield from _same(in_dims, a["a"])
+    for name in "ab":
+        if any(size not in (1, out) for size, out in zip(a[name], out_dims, strict=True)):
+            yield f"operand {name} {a[name]} does not broadcast to {out_dims}"
+    if any(out not in (left, right) for left, right, out in zip(a["a"], a["b"], out_dims, strict=True)):
+        yield f"{a['a']} and {a['b']} do not make {out_dims}"
+
+
+def _concat(in_dims: Dims, out_dims: Dims, axis: int, parts: tuple[int, ...]) -> Iterator[str]:
+    if not 0 <= axis <= 2:
+        yield f"axis {axis} is not 0..2"
+        return
+    if not parts or len(parts) % 4:
+        yield f"{len(parts)} integers are not parts of 4"
+        return
+    offsets = (*parts[::4], out_dims[axis])
+    if offsets[0] != 0 or any(left >= right for left, right in pairwise(offsets)):
+        yield f"offsets {offsets[:-1]} do not fill {out_dims[axis]} in order"
+        return
+    first = list(out_dims)
+    first[axis] = offsets[1]
+    yield from _same(in_dims, tuple(first))
+    for _, zp, m, f in zip(*(parts[start::4] for start in range(4)), strict=True):
+        if not (-128 <= zp <= 127 and 0 <= m <= LARGEST and 0 <= f <= 31):
+            yield f"part (zp {zp}, m {m}, f {f}) is not a format"
+
+
+def _blocks(deep: Dims, wide: Dims, block: int) -> Iterator[str]:
+    yield from _same(deep, (wide[0] // block, wide[1] // block, wide[2] * block * block))
+    if wide[0] % block or wide[1] % block:
+        yield f"{wide[:2]} is not a multiple of the block {block}"
+
+
+def _same(got: tuple[int, ...], want: tuple[int, ...]) -> Iterator[str]:
+    if tuple(got) != tuple(want):
+        yield f"{tuple(got)} does not fit {tuple(want)}"

@@ -1,0 +1,62 @@
+"""A unary function as integers: 256 entries for an int8 argument, 1,025 points for one of 16 bits.
+
+Entries are output steps, rounded half up and clamped. What is not finite is clamped too: infinities to the end of the
+range on their side; where a function has no value (the logarithm of a negative number) the real zero's entry stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from axtool.ops.arithmetic import TABLE_FRACTION_BITS, TABLE_STEP_BITS
+from axtool.types import QFormat
+
+Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+INTERP_ENTRIES = 1025
+MIDDLE = 512  # the entry of argument 0
+
+
+def lut256(fn: Function, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
+    """Entry q + 128 is clip(floor(fn((q - zp) * scale) / scale_out + 1/2) + zp_out): int8 (256,)."""
+    q = np.arange(-128, 128, dtype=np.float64)
+    y = _values(fn, (q - in_fmt.zero_point[0]) * in_fmt.scale[0])
+    steps = np.floor(y / out_fmt.scale[0] + 0.5) + out_fmt.zero_point[0]
+    return _int8(steps)
+
+
+def luts256(fns: Sequence[Function], in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
+    """One table for each channel: int8 (channels * 256,)."""
+    return np.concatenate([lut256(fn, in_fmt, out_fmt) for fn in fns])
+
+
+def prelu_luts(slopes: ArrayLike, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
+    """x, or slope * x below 0; one slope and one table a channel: int8 (channels * 256,)."""
+    flat = np.asarray(slopes, np.float64).reshape(-1, 1)
+    q = np.arange(-128, 128, dtype=np.float64)
+    x = (q - in_fmt.zero_point[0]) * in_fmt.scale[0]  # (256,)
+    steps = np.floor(np.where(x >= 0, x, flat * x) / out_fmt.scale[0] + 0.5) + out_fmt.zero_point[0]
+    return _int8(steps).reshape(-1)
+
+
+def interp_table(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.int16]:
+    """Entry i is fn((i - 512) * 64 * scale16) in output steps with 7 fraction bits, zero point included: int16 (1025,).
+
+    `scale16` is the scale of the 16-bit argument that the accumulator is requantized to, zero point 0.
+    """
+    x = (np.arange(INTERP_ENTRIES, dtype=np.float64) - MIDDLE) * (2**TABLE_STEP_BITS * scale16)
+    y = _values(fn, x)
+    steps = np.floor((y / out_fmt.scale[0] + out_fmt.zero_point[0]) * 2**TABLE_FRACTION_BITS + 0.5)
+    return np.asarray(np.clip(steps, -(2**15), 2**15 - 1), np.int16)
+
+
+def _int8(steps: NDArray[np.float64]) -> NDArray[np.int8]:
+    return np.asarray(np.clip(steps, -128, 127), np.int8)
+
+
+def _values(fn: Function, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.asarray(fn(x), np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)

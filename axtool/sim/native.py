@@ -1,0 +1,37 @@
+"""The C++ engine behind the same door: `axtool.native._native.Engine`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.ops.encoding import MEMORIES
+from axtool.sim.engine import Tap
+
+
+class NativeEngine:
+    """Threads, and the instruction set of this CPU or the one asked for; the bits of the reference."""
+
+    def __init__(
+        self,
+        module: Any,
+        layers: NDArray[np.int64],
+        layer_offsets: NDArray[np.int64],
+        commands: NDArray[np.int64],
+        command_offsets: NDArray[np.int64],
+        sizes: Mapping[str, int],
+        *,
+        threads: int,
+        isa: str,
+        merge: bool,
+    ) -> None:
+        rows = [np.ascontiguousarray(a, np.int64) for a in (layers, layer_offsets, commands, command_offsets)]
+        memories = {memory: int(sizes.get(memory, 0)) for memory in MEMORIES}
+        self._engine = module.Engine(*rows, memories, threads=threads, isa=isa, merge=merge)
+
+    def run(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8], taps: Sequence[Tap] | None = None) -> None:
+        """Run every command, in order."""
+        self._engine.run(ext, ocm, list(taps or ()))
