@@ -1,0 +1,118 @@
+"""An ONNX model as the user wrote it  ->  the same numbers in the fewest ops that the device knows.
+
+The list below is the whole pipeline, in order. Each pass is a function of a `Work` that changes it and returns how
+often it hit. After any of them onnxruntime still runs the graph: ops that ONNX lacks carry their body as a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from axtool.errors import UsageError, nearest
+from axtool.graph.functions import attach
+from axtool.graph.passes.cancel_transposes import cancel_transposes
+from axtool.graph.passes.fold_affine import fold_affine
+from axtool.graph.passes.fold_batchnorm import fold_batchnorm
+from axtool.graph.passes.fold_constants import fold_constants
+from axtool.graph.passes.fold_pad import fold_pad
+from axtool.graph.passes.fuse_clip import fuse_clip
+from axtool.graph.passes.fuse_gates import fuse_gates
+from axtool.graph.passes.infer import infer_shapes
+from axtool.graph.passes.merge_duplicates import merge_duplicates
+from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
+from axtool.graph.passes.remove_noops import remove_noops
+from axtool.graph.passes.simplify_pools import simplify_pools
+from axtool.graph.passes.tidy import drop_unused, inline_functions, lift_constants
+from axtool.graph.passes.widen_floats import widen_floats
+from axtool.graph.passes.work import Work
+from axtool.types import QFormat
+
+
+class Pass(NamedTuple):
+    name: str
+    run: Callable[[Work], int]
+    reshapes: bool = False  # shapes have to be inferred again after a hit
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("inline-functions", inline_functions, reshapes=True),
+    Pass("lift-constants", lift_constants),
+    Pass("remove-noops", remove_noops),
+    Pass("fold-constants", fold_constants),
+    Pass("widen-floats", widen_floats),
+    Pass("normalize-arithmetic", normalize_arithmetic),
+    Pass("remove-noops-again", remove_noops),
+    Pass("fuse-clip", fuse_clip),
+    Pass("fuse-gates", fuse_gates),
+    Pass("cancel-transposes", cancel_transposes, reshapes=True),
+    Pass("fold-batchnorm", fold_batchnorm),
+    Pass("fold-affine", fold_affine),
+    Pass("simplify-pools", simplify_pools),
+    Pass("fold-pad", fold_pad),
+    Pass("merge-duplicates", merge_duplicates),
+    Pass("drop-unused", drop_unused),
+)
+
+
+class PassResult(NamedTuple):
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """The clean model and how it came to be.
+
+    `given`: tensor name -> the format that the file prescribes (QDQ and QOperator models), weights with one scale for
+    each output channel. `names`: name in the user's file -> name of the same numbers here, where the two differ; a
+    tensor that is in neither has been folded away.
+    """
+
+    model: ir.Model
+    log: tuple[PassResult, ...] = ()
+    given: Mapping[str, QFormat] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+Check = Callable[[ir.Model, ir.Model, str], None]
+
+
+def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[str] = ()) -> Cleaned:
+    """Run the passes on `model`, which is changed and returned in the result.
+
+    `check(before, after, name)` is called after each pass that hit (see `checking.Checker`). `disable` names passes to
+    leave out; an unknown name raises UsageError.
+    """
+    _known(disable)
+    work = Work(model)
+    infer_shapes(model)
+    log = [_run(work, step, check) for step in PASSES if step.name not in disable]
+    infer_shapes(model)
+    attach(model)
+    live = {value for node in work.graph for value in (*node.inputs, *node.outputs)}
+    present = {value.name for value in (*live, *work.graph.inputs) if value is not None}
+    given = {value.name: fmt for value, fmt in work.given.items() if value.name and value in live}
+    names = {old: new for old, new in work.aliases.items() if new in present and old not in present}
+    return Cleaned(model, tuple(log), given, tuple(work.notes), names)
+
+
+def _run(work: Work, step: Pass, check: Check | None) -> PassResult:
+    before = attach(work.model).clone() if check is not None else None
+    count = step.run(work)
+    if count and step.reshapes:
+        infer_shapes(work.model)
+    if count and check is not None and before is not None:
+        check(before, attach(work.model), step.name)
+    return PassResult(step.name, count)
+
+
+def _known(names: Sequence[str] | Collection[str]) -> None:
+    known = [step.name for step in PASSES]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no pass is called '{name}'", hint=nearest(name, known), code="unknown-pass")

@@ -1,0 +1,73 @@
+"""Local functions inlined, Constant nodes made initializers; at the end nodes and initializers that nobody reads go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from axtool.graph.functions import DOMAIN
+from axtool.graph.passes.work import Work, hold, remove_unused
+
+
+def inline_functions(work: Work) -> int:
+    """Every model-local function but our own; names inside are made unique for each call."""
+    from onnx_ir.passes.common import InlinePass
+
+    local = [key for key in work.model.functions if key[0] != DOMAIN]
+    if not local:
+        return 0
+    before = work.graph.num_nodes()
+    InlinePass(lambda function: function.domain != DOMAIN)(work.model)
+    for key in local:
+        work.model.functions.pop(key, None)
+    work.__post_init__()
+    return max(1, work.graph.num_nodes() - before)
+
+
+def lift_constants(work: Work) -> int:
+    """Constant nodes of the main graph, in each of the forms that ONNX has for their value."""
+    count = 0
+    for node in work.nodes("Constant"):
+        value, tensor = node.outputs[0], _tensor(node)
+        if tensor is None:
+            continue
+        if tensor.dtype != ir.DataType.STRING:
+            shape = ir.Shape(tensor.shape)
+            made = ir.Value(
+                name=work.fresh(f"{value.name}_lifted"), type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor
+            )
+            work.graph.register_initializer(made)
+            if value.is_graph_output():
+                hold(work, value, made, node)
+            else:
+                value.replace_all_uses_with(made)
+                name, value.name = value.name, work.fresh(f"{value.name}_unused")
+                made.name = name
+            work.graph.remove(node, safe=True)
+            count += 1
+    return count
+
+
+def _tensor(node: ir.Node) -> ir.TensorProtocol | None:
+    for name, attr in node.attributes.items():
+        if attr.is_ref():
+            return None
+        if name == "value":
+            return attr.as_tensor()
+        dtype: Any = {"value_float": np.float32, "value_floats": np.float32}.get(name)
+        dtype = dtype or {"value_int": np.int64, "value_ints": np.int64}.get(name)
+        if dtype is not None:
+            return ir.tensor(np.asarray(attr.value, dtype))
+    return None
+
+
+def drop_unused(work: Work) -> int:
+    """Dead nodes, optional outputs that nobody reads, initializers without readers. The signature stays."""
+    from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+    before = work.graph.num_nodes() + len(work.graph.initializers)
+    remove_unused(work)
+    RemoveUnusedNodesPass()(work.model)
+    return before - work.graph.num_nodes() - len(work.graph.initializers)
