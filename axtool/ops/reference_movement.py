@@ -52,7 +52,7 @@ def reshape(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
 
 
 def depth_to_space(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
-    """out[y, x, c] = in[y // b, x // b, k]; phase = y % b * b + x % b; k = phase * C + c (DCR), c * b * b + phase (CRD)."""
+    """out[y, x, c] = in[y // b, x // b, k], phase = y%b * b + x%b: k = phase * C + c (DCR), c * b * b + phase (CRD)."""
     tile, block = job.tile, job.attrs["block"]
     y = np.arange(tile.y, tile.y + tile.h)[:, None, None]
     x = np.arange(tile.x, tile.x + tile.w)[None, :, None]
