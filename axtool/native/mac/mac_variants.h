@@ -6,4 +6,16 @@
 namespace axtool {
 
 void run_mac_portable(const MacTask &task);
+
+void run_mac_avx2(const MacTask &task, void *scratch);
+size_t mac_scratch_avx2(const MacTask &task);
+bool mac_built_avx2();
+
+void run_mac_avx512(const MacTask &task, void *scratch);
+size_t mac_scratch_avx512(const MacTask &task);
+bool mac_built_avx512();
+
+void run_mac_neon(const MacTask &task, void *scratch);
+size_t mac_scratch_neon(const MacTask &task);
+bool mac_built_neon();
 }  // namespace axtool

@@ -1,0 +1,105 @@
+// AVX2: sums of up to 6 pixels x 16 channels -> bytes (see mac_finish for the meaning).
+#pragma once
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "mac_block.h"
+
+namespace axtool {
+namespace {
+
+inline __m256i avx2_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+
+// The numbers of 8 channels, arranged for vpmuldq, which multiplies the even lanes.
+struct Avx2Scale {
+  __m256i even, odd, half_even, half_odd, f_even, f_odd;
+  Avx2Scale(const int32_t *params) {
+    const __m256i f = avx2_load(params + 32), one = _mm256_set1_epi64x(1);
+    even = avx2_load(params + 16), odd = _mm256_srli_epi64(even, 32);
+    f_even = _mm256_and_si256(f, _mm256_set1_epi64x(0xffffffff)), f_odd = _mm256_srli_epi64(f, 32);
+    // f = 0 shifts the half out by 2^64 - 1 places, which leaves 0: there is nothing to round
+    half_even = _mm256_sllv_epi64(one, _mm256_sub_epi64(f_even, one));
+    half_odd = _mm256_sllv_epi64(one, _mm256_sub_epi64(f_odd, one));
+  }
+};
+
+// f == 31 in every lane: the result is bits 31..62 of the product, no more than 32 of them.
+inline __m256i avx2_scale31(__m256i acc, const Avx2Scale &s) {
+  const __m256i half = _mm256_set1_epi64x(int64_t(1) << 30);
+  const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, s.even), half);
+  const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), s.odd), half);
+  return _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_add_epi64(odd, odd), 0xaa);
+}
+
+inline __m256i avx2_limit(__m256i v, __m256i lo, __m256i hi) {
+  v = _mm256_blendv_epi8(v, hi, _mm256_cmpgt_epi64(v, hi));
+  return _mm256_blendv_epi8(v, lo, _mm256_cmpgt_epi64(lo, v));
+}
+
+// f <= 31: limited to +-2^16 * 2^f first, which no clamp after it can tell; then a logical shift leaves 32 good bits.
+inline __m256i avx2_scale(__m256i acc, const Avx2Scale &s) {
+  const __m256i hi = _mm256_set1_epi64x(1 << 16), lo = _mm256_set1_epi64x(-(1 << 16));
+  __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, s.even), s.half_even);
+  __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), s.odd), s.half_odd);
+  even = avx2_limit(even, _mm256_sllv_epi64(lo, s.f_even), _mm256_sllv_epi64(hi, s.f_even));
+  odd = avx2_limit(odd, _mm256_sllv_epi64(lo, s.f_odd), _mm256_sllv_epi64(hi, s.f_odd));
+  even = _mm256_srlv_epi64(even, s.f_even), odd = _mm256_srlv_epi64(odd, s.f_odd);
+  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
+// v in int16 range -> table entries idx and idx + 1 in one 32-bit load, weighted by 64 - fr and fr in one vpmaddwd.
+inline __m256i avx2_interpolate(const int16_t *table, __m256i v) {
+  v = _mm256_min_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(-32768)), _mm256_set1_epi32(32767));
+  const __m256i at = _mm256_srai_epi32(v, 6), fr = _mm256_and_si256(v, _mm256_set1_epi32(63));
+  const __m256i pair = _mm256_i32gather_epi32((const int *)(table + 512), at, 2);
+  // (64 - fr) + fr * 2^16 = fr * 65535 + 64
+  const __m256i weights = _mm256_add_epi32(_mm256_sub_epi32(_mm256_slli_epi32(fr, 16), fr), _mm256_set1_epi32(64));
+  const __m256i sum = _mm256_madd_epi16(pair, weights);
+  return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(1 << 12)), 13);
+}
+
+inline void avx2_store(int8_t *y, __m128i q, int channels) {
+  if (channels == 16) return _mm_storeu_si128((__m128i *)y, q);
+  int8_t bytes[16];
+  _mm_storeu_si128((__m128i *)bytes, q);
+  for (int i = 0; i < channels; ++i) y[i] = bytes[i];
+}
+
+template <int N, bool kAct, bool k31>
+inline void avx2_finish_as(const MacTask &t, const BlockOut &out, __m256i (*acc)[2], int8_t *const *y) {
+  const Avx2Scale scale[2] = {Avx2Scale(out.params), Avx2Scale(out.params + 8)};
+  const __m256i zp = _mm256_set1_epi16(int16_t(kAct ? 0 : t.out_zp));
+  const __m256i lo = _mm256_set1_epi8(int8_t(t.lo)), hi = _mm256_set1_epi8(int8_t(t.hi));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < 2; ++j) {
+      acc[i][j] = k31 ? avx2_scale31(acc[i][j], scale[j]) : avx2_scale(acc[i][j], scale[j]);
+      if (kAct) acc[i][j] = avx2_interpolate(t.table, acc[i][j]);
+    }
+  for (int i = 0; i < N; i += 2) {  // two pixels at a time: the packs saturate, which is the clamp to int8
+    const int k = i + 1 < N ? i + 1 : i;
+    const __m256i a = _mm256_adds_epi16(_mm256_packs_epi32(acc[i][0], acc[i][1]), zp);
+    const __m256i b = _mm256_adds_epi16(_mm256_packs_epi32(acc[k][0], acc[k][1]), zp);
+    __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
+    q = _mm256_min_epi8(_mm256_max_epi8(q, lo), hi);
+    avx2_store(y[i], _mm256_castsi256_si128(q), out.channels);
+    if (k != i) avx2_store(y[k], _mm256_extracti128_si256(q, 1), out.channels);
+  }
+}
+
+template <int N>
+inline void avx2_finish(const MacTask &t, const BlockOut &out, __m256i (*acc)[2], int8_t *const *y) {
+  if (out.min_f == 31 && out.max_f == 31)
+    return t.act ? avx2_finish_as<N, true, true>(t, out, acc, y) : avx2_finish_as<N, false, true>(t, out, acc, y);
+  if (out.min_f >= 0 && out.max_f <= 31)
+    return t.act ? avx2_finish_as<N, true, false>(t, out, acc, y) : avx2_finish_as<N, false, false>(t, out, acc, y);
+  int32_t sums[16];
+  for (int i = 0; i < N; ++i) {
+    _mm256_storeu_si256((__m256i *)sums, acc[i][0]);
+    _mm256_storeu_si256((__m256i *)(sums + 8), acc[i][1]);
+    for (int c = 0; c < out.channels; ++c) y[i][c] = mac_finish(t, sums[c], out.params[16 + c], out.params[32 + c]);
+  }
+}
+}  // namespace
+}  // namespace axtool

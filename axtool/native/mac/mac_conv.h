@@ -1,0 +1,176 @@
+// Convolution and transposed convolution of a box, for an instruction set I: bands, channel blocks, pixel groups.
+//
+// I gives:
+//   X                           element of the band;  I::offset is what X adds to an activation (0 or 128)
+//   kPixels, kBlocks            most pixels and 16-channel blocks of one call of tile
+//   expand(src, dst, n)         n activations to X
+//   W, weight_elements(quads)   prepared weights of a block, or 0 elements when the stored ones serve
+//   prepare(src, dst, quads)
+//   tile(n, blocks, p, runs, w, w_stride, out)    see Out below
+// Everything here is static or a template over I: see mac_scalar.h.
+#pragma once
+#include <cstring>
+
+#include "mac_block.h"
+#include "mac_plan.h"
+#include "mac_scalar.h"
+
+namespace axtool {
+namespace {
+
+template <class I>
+struct ConvDriver {
+  using X = typename I::X;
+  using W = typename I::W;
+  static constexpr int64_t kBandBytes = I::kBandBytes;
+
+  const MacTask &t;
+  const int cin, cout, quads, pixel;  // of one group; pixel = elements of a band pixel
+  const int band_rows;
+  MacPhase *phases;
+  MacRun *runs;
+  int32_t *in_offset;                 // [pixels of a phase] element of the band
+  int64_t *out_offset;                // [pixels of a phase] byte of y
+  X *band;
+  W *weights;
+  size_t scratch_bytes;
+
+  ConvDriver(const MacTask &task, void *scratch)
+      : t(task), cin(t.in_c / t.group), cout(t.out_c / t.group), quads(mac_quads(cin)), pixel(quads * 4),
+        band_rows(mac_band_rows(t, pixel * int64_t(sizeof(X)), kBandBytes)) {
+    Carve carve{static_cast<char *>(scratch)};
+    phases = static_cast<MacPhase *>(carve.take(sizeof(MacPhase) * mac_max_phases(t)));
+    runs = static_cast<MacRun *>(carve.take(sizeof(MacRun) * mac_max_runs(t)));
+    in_offset = static_cast<int32_t *>(carve.take(sizeof(int32_t) * band_rows * t.ow));
+    out_offset = static_cast<int64_t *>(carve.take(sizeof(int64_t) * band_rows * t.ow));
+    weights = static_cast<W *>(carve.take(sizeof(W) * I::weight_elements(t.kh * t.kw * quads) * I::kBlocks));
+    band = static_cast<X *>(carve.take(sizeof(X) * (band_elements() + 64)));
+    scratch_bytes = carve.used;
+  }
+
+  // The largest band: one that starts in the middle of a stride may need a row more than the first.
+  size_t band_elements() const {
+    const int taps_y = (t.kh - 1) * t.dh + 1, taps_x = (t.kw - 1) * t.dw + 1;
+    const size_t rows = t.kind == MacKind::conv_transpose ? (band_rows + taps_y) / t.sh + 2
+                                                          : (t.kh == 1 ? band_rows : (band_rows - 1) * t.sh + taps_y);
+    const size_t cols = t.kind == MacKind::conv_transpose ? (t.ow + taps_x) / t.sw + 2
+                                                          : (t.kw == 1 ? t.ow : (t.ow - 1) * t.sw + taps_x);
+    return rows * cols * pixel;
+  }
+
+  void run() {
+    const int end = t.oc + t.on, blocks = mac_blocks(cout);
+    const int first_block = t.oc / cout * blocks + t.oc % cout / 16;
+    for (int first = 0; first < t.oh; first += band_rows) {
+      const MacBand plan =
+          mac_plan_band(t, first, mac_min(band_rows, t.oh - first), pixel, quads, true, phases, runs);
+      for (int group = t.oc / cout; group * cout < end; ++group) {
+        fill_band(plan, group * cin);
+        const int c0 = mac_max(t.oc, group * cout), c1 = mac_min(end, (group + 1) * cout);
+        for (int c = c0; c < c1; c += 16 * I::kBlocks)
+          run_blocks(plan, group * blocks + (c - group * cout) / 16 - first_block, c, c1);
+      }
+    }
+  }
+
+  // Copies the band's input, x_zp where it lies outside the tensor, 0 in the channels that fill up a quad.
+  void fill_band(const MacBand &plan, int channel) {
+    const X zero_point = X(t.x_zp + I::offset);
+    const int64_t row = int64_t(plan.in_cols) * pixel;
+    for (int r = 0; r < plan.in_rows; ++r) {
+      X *dst = band + r * row;
+      const int iy = plan.iy + r * plan.iy_step;
+      // Columns [left, right) of the band lie inside the view. What lies outside the view but inside the tensor is
+      // between the taps of a dilated kernel: nothing uses it.
+      const int x0 = t.view_x - plan.ix, x1 = x0 + t.view_w, step = plan.ix_step;
+      int left = x0 > 0 ? (x0 + step - 1) / step : 0, right = x1 > 0 ? (x1 - 1) / step + 1 : 0;
+      left = mac_min(left, plan.in_cols), right = mac_max(left, mac_min(right, plan.in_cols));
+      if (iy < t.view_y || iy >= t.view_y + t.view_h) left = right = plan.in_cols;
+      for (int64_t i = 0; i < int64_t(left) * pixel; ++i) dst[i] = zero_point;
+      for (int64_t i = int64_t(right) * pixel; i < row; ++i) dst[i] = zero_point;
+      if (left < right)
+        fill_row(t.x + (iy - t.view_y) * t.x_row + (plan.ix + int64_t(left) * plan.ix_step - t.view_x) * t.x_pixel + channel,
+                 dst + int64_t(left) * pixel, right - left, plan.ix_step * t.x_pixel);
+    }
+  }
+
+  void fill_row(const int8_t *src, X *dst, int pixels, int64_t step) {
+    if (step == pixel) {  // dense: what lies between the channels of two pixels meets zero weights
+      I::expand(src, dst, (pixels - 1) * pixel + cin);
+      for (int i = (pixels - 1) * pixel + cin; i < pixels * pixel; ++i) dst[i] = 0;
+      return;
+    }
+    for (int p = 0; p < pixels; ++p, src += step, dst += pixel) {
+      I::expand(src, dst, cin);
+      for (int i = cin; i < pixel; ++i) dst[i] = 0;
+    }
+  }
+
+  // Channels [c, c + 16 * kBlocks) up to c1: every phase, every pixel.
+  void run_blocks(const MacBand &plan, int block, int c, int c1) {
+    const int count = mac_min(mac_blocks(c1 - c), I::kBlocks), all_quads = t.kh * t.kw * quads;
+    const int8_t *stored = t.w + int64_t(block) * all_quads * 64;
+    const W *w = weights;
+    const size_t elements = I::weight_elements(all_quads);
+    int64_t stride = int64_t(elements);
+    if (elements == 0) {
+      w = reinterpret_cast<const W *>(stored), stride = int64_t(all_quads) * 64;
+    } else {
+      for (int b = 0; b < count; ++b) I::prepare(stored + int64_t(b) * all_quads * 64, weights + b * elements, all_quads);
+    }
+    BlockOut out[I::kBlocks];
+    for (int b = 0; b < count; ++b) set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b));
+    for (int i = 0; i < plan.phases; ++i) {
+      for (int b = 0; b < count; ++b) set_bias(&out[b], phases[i], stored + int64_t(b) * all_quads * 64);
+      run_pixels(phases[i], plan.first, count, w, stride, out, c - t.oc);
+    }
+  }
+
+  void set_out(BlockOut *out, const int32_t *params, int channels) {
+    out->params = params, out->channels = channels;
+    out->min_f = out->max_f = params[32];
+    for (int i = 1; i < channels; ++i) {
+      out->min_f = mac_min(out->min_f, params[32 + i]);
+      out->max_f = mac_max(out->max_f, params[32 + i]);
+    }
+  }
+
+  // sum over hits of (x + offset) * w + bias' = sum over all taps of x * w + bias, misses reading x_zp
+  void set_bias(BlockOut *out, const MacPhase &phase, const int8_t *w) {
+    const int32_t *wsum = out->params + 48;
+    int32_t hit[16];
+    memcpy(hit, wsum, sizeof hit);
+    if (!phase.every_tap && (t.x_zp != 0 || I::offset != 0)) {
+      memset(hit, 0, sizeof hit);
+      for (int r = phase.first_run; r < phase.first_run + phase.runs; ++r)
+        for (int i = 0; i < runs[r].quads * 64; ++i) hit[i / 4 % 16] += w[int64_t(runs[r].w) * 64 + i];
+    }
+    for (int i = 0; i < 16; ++i) {
+      const int32_t missed = mac_wrap_mul(t.x_zp, mac_wrap_add(wsum[i], -hit[i]));
+      out->bias[i] = mac_wrap_add(mac_wrap_add(out->params[i], missed), mac_wrap_mul(-I::offset, hit[i]));
+    }
+  }
+
+  // All pixels of a phase, in groups of nearly equal size.
+  void run_pixels(const MacPhase &phase, int first_row, int blocks, const W *w, int64_t stride, const BlockOut *out, int c) {
+    const int pixels = phase.rows * phase.cols, most = I::kPixels;
+    int n = 0;
+    for (int y = 0; y < phase.rows; ++y)
+      for (int x = 0; x < phase.cols; ++x, ++n) {
+        in_offset[n] = phase.base + y * phase.base_row + x * phase.base_col;
+        out_offset[n] = (phase.y0 + y * phase.y_step) * t.y_row + (phase.x0 + x * phase.x_step) * t.y_pixel;
+      }
+    (void)first_row;  // phase.y0 counts from the top of the box
+    const int groups = (pixels + most - 1) / most;
+    for (int g = 0, at = 0; g < groups; ++g) {
+      const int size = (pixels - at) / (groups - g);
+      const X *p[I::kPixels];
+      int8_t *y[I::kPixels];
+      for (int i = 0; i < size; ++i) p[i] = band + in_offset[at + i], y[i] = t.y + out_offset[at + i] + c;
+      I::tile(t, size, blocks, p, runs + phase.first_run, phase.runs, w, stride, out, y);
+      at += size;
+    }
+  }
+};
+}  // namespace
+}  // namespace axtool
