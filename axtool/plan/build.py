@@ -1,0 +1,160 @@
+"""A Program and a Target -> a Plan: order, residency, tiles, addresses, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from axtool.errors import FitError
+from axtool.plan.build_residency import Residency, decide
+from axtool.plan.commands import emit
+from axtool.plan.memory import align, live_bytes, peak, place
+from axtool.plan.order import activation_bytes, lifetimes, order
+from axtool.plan.tile import TileJob, Tiling, choose, constant_sizes
+from axtool.target import Target
+from axtool.types import Plan, Program, Slot
+
+ATTEMPTS = 12  # times that a fragmented placement is tried again with less room
+PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be full with the next layer's constants
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the commands are written from: tilings by layer, and slots by what they hold.
+
+    `resident`, `external`: whole tensors. `constants`: on-chip copy by (layer, name). `staged`: by (layer, input
+    index), -1 for the output.
+    """
+
+    program: Program
+    target: Target
+    tilings: tuple[Tiling, ...]
+    resident: Mapping[str, Slot]
+    external: Mapping[str, Slot]
+    constants: Mapping[tuple[int, str], Slot]
+    staged: Mapping[tuple[int, int], Slot]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Every slot, external memory first."""
+        chip = [*self.resident.values(), *self.constants.values(), *self.staged.values()]
+        return (*self.external.values(), *sorted(chip, key=lambda s: (s.first, s.offset, s.tensor)))
+
+
+def plan(program: Program, target: Target) -> Plan:
+    """An address for every byte and an order for every step. Raises FitError where the chip is too small."""
+    layout = lay_out(order(program, target), target)
+    sizes = {"ext": peak(layout.external.values()), "ocm": peak(s for s in layout.slots if s.memory == "ocm")}
+    return Plan(layout.program, target.name, layout.slots, tuple(emit(layout)), sizes)
+
+
+def lay_out(program: Program, target: Target) -> Layout:
+    """Residency, tiles and addresses, with less room each time that fragmentation breaks the on-chip memory."""
+    room = target.memory.ocm_bytes
+    for _ in range(ATTEMPTS):
+        residency = decide(program, target, room)
+        tilings = _tile(program, target, residency, room)
+        for share in PREFETCH_SHARES:
+            layout = _place(program, target, residency, tilings, share)
+            top = peak(s for s in layout.slots if s.memory == "ocm")
+            if top <= target.memory.ocm_bytes:
+                return layout
+        room -= max(top - target.memory.ocm_bytes, align(room // 64))
+    raise FitError(
+        f"no placement of {len(program.layers)} layers in {target.memory.ocm_bytes:,} bytes of on-chip memory",
+        where=target.name,
+        hint=f"the closest needs {top:,} bytes: set memory.ocm_bytes to that",
+    )
+
+
+def _tile(program: Program, target: Target, residency: Residency, room: int) -> tuple[Tiling, ...]:
+    tilings = []
+    for at, layer in enumerate(program.layers):
+        job = TileJob(layer, program, target, residency.external)
+        tiling = choose(job, room - residency.live[at])
+        assert tiling is not None, f"{layer.name}: a layer that fits has a tiling"
+        tilings.append(tiling)
+    return tuple(tilings)
+
+
+def _place(program: Program, target: Target, residency: Residency, tilings: tuple[Tiling, ...], share: float) -> Layout:
+    """Slots with addresses. Constants begin one layer early where `share` of the memory leaves room for them."""
+    spans = lifetimes(program, program.layers)
+    resident = [
+        Slot(name, "ocm", 0, activation_bytes(program, name, target), *span)
+        for name, span in spans.items()
+        if name not in residency.external
+    ]
+    staged, groups = [], []
+    for at, (layer, tiling) in enumerate(zip(program.layers, tilings, strict=True)):
+        for index, size in tiling.staged.items():
+            name = layer.outputs[0] if index < 0 else layer.inputs[index]
+            staged.append(((at, index), Slot(name, "ocm", 0, size, at, at)))
+        if tiling.constants:
+            groups.append(Slot(str(at), "ocm", 0, tiling.constants, at, at))
+    fixed = [*resident, *(slot for _, slot in staged)]
+    groups = _prefetched(fixed, groups, tilings, share * target.memory.ocm_bytes)
+    placed = place([*fixed, *groups])
+    kept, rest = placed[: len(resident)], placed[len(resident) :]
+    return Layout(
+        program,
+        target,
+        tilings,
+        {slot.tensor: slot for slot in kept},
+        _external(program, target, residency),
+        _members(program, target, tilings, rest[len(staged) :]),
+        {key: slot for (key, _), slot in zip(staged, rest, strict=False)},
+    )
+
+
+def _prefetched(fixed: list[Slot], groups: list[Slot], tilings: tuple[Tiling, ...], room: float) -> list[Slot]:
+    """Constants whose load may begin before the layer in front of theirs computes, where they fit beside it."""
+    live = live_bytes([*fixed, *groups])
+    early = []
+    for group in groups:
+        at = group.first
+        if at > 0 and not tilings[at].sliced and live[at - 1] + group.size <= room:
+            live[at - 1] += align(group.size)
+            group = replace(group, first=at - 1)
+        early.append(group)
+    return early
+
+
+def _members(
+    program: Program, target: Target, tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]
+) -> dict[tuple[int, str], Slot]:
+    """The slot of each constant inside the one that its layer's constants share."""
+    found = {}
+    for group in groups:
+        at, offset = int(group.tensor), group.offset
+        job = TileJob(program.layers[at], program, target, frozenset())
+        channels = max(step.box.n for step in tilings[at].steps) if tilings[at].sliced else job.dims[2]
+        for name, size in constant_sizes(job, channels):
+            found[at, name] = replace(group, tensor=name, offset=offset, size=size)
+            offset += size
+    return found
+
+
+def _external(program: Program, target: Target, residency: Residency) -> dict[str, Slot]:
+    """Constants, inputs and outputs for the whole run, one after the other; spilled tensors for their lifetimes."""
+    end, last = 0, len(program.layers) - 1
+    slots: dict[str, Slot] = {}
+    used = {name for layer in program.layers for name in layer.inputs}
+    for name, array in program.constants.items():
+        if name in used:
+            slots[name] = Slot(name, "ext", end, array.nbytes, 0, last)
+            end = align(end + array.nbytes)
+    for name in dict.fromkeys((*program.inputs, *program.outputs)):
+        if name not in slots:
+            size = activation_bytes(program, name, target)
+            slots[name] = Slot(name, "ext", end, size, 0, last)
+            end += size
+    spans = lifetimes(program, program.layers)
+    spilled = [
+        Slot(name, "ext", 0, activation_bytes(program, name, target), *spans[name])
+        for name in sorted(residency.external, key=lambda name: spans[name])
+        if name not in slots
+    ]
+    for slot in place(spilled):
+        slots[slot.tensor] = replace(slot, offset=end + slot.offset)
+    return slots

@@ -1,0 +1,146 @@
+"""Which activations live whole on chip and which in external memory.
+
+All of them on chip where every layer's live set fits. Otherwise the tensor whose absence frees the most memory for
+each byte of traffic goes out, then the next, until every layer fits; layers touching it run box by box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from axtool.errors import FitError
+from axtool.plan.order import activation_bytes, lifetimes
+from axtool.plan.tile import LEVELS, TileJob, smallest
+from axtool.plan.tile_needs import block_bytes
+from axtool.target import Target
+from axtool.types import Layer, Program
+
+
+@dataclass(frozen=True)
+class Residency:
+    """The tensors kept in external memory, and the bytes of the others that are alive at each layer."""
+
+    external: frozenset[str]
+    live: tuple[int, ...]
+
+
+def decide(program: Program, target: Target, room: int) -> Residency:
+    """Spill, largest benefit first, until each layer fits in `room` bytes. Raises FitError naming the layer."""
+    search = _Search(program, target, room)
+    while (at := search.worst()) is not None:
+        search.relieve(at)
+    return Residency(frozenset(search.external), tuple(search.live))
+
+
+class _Search:
+    """The state of one search: what is out, how thrifty each layer is, what each needs."""
+
+    def __init__(self, program: Program, target: Target, room: int) -> None:
+        self.program, self.target, self.room = program, target, room
+        self.spans = lifetimes(program, program.layers)
+        self.size = {name: activation_bytes(program, name, target) for name in self.spans}
+        self.readers = _count_readers(program)
+        self.external: set[str] = set()
+        self.level = [0] * len(program.layers)
+        self.live = [0] * len(program.layers)
+        for name, (first, last) in self.spans.items():
+            for at in range(first, last + 1):
+                self.live[at] += self.size[name]
+        self.extra = [self._smallest(at) for at in range(len(program.layers))]
+
+    def worst(self) -> int | None:
+        """The layer that lacks the most room, the first of them; None where all fit."""
+        over = [live + extra - self.room for live, extra in zip(self.live, self.extra, strict=True)]
+        most = max(over, default=0)
+        return over.index(most) if most > 0 else None
+
+    def relieve(self, at: int) -> None:
+        """One step towards a layer that fits: slice its constants, smaller boxes, a spill, the smallest boxes."""
+        layer = self.program.layers[at]
+        touches = any(name in self.external for name in (*layer.inputs, *layer.outputs))
+        if (touches and self.level[at] < 1) or (block_bytes(layer, self.program) and self.level[at] < 2):
+            self._tighten(at, 1 if touches and self.level[at] < 1 else 2)
+        elif (name := self._best_spill(at)) is not None:
+            self._spill(name)
+        elif self.level[at] + 1 < LEVELS:
+            self._tighten(at, self.level[at] + 1)
+        else:
+            raise self._fault(at)
+
+    def _smallest(self, at: int, external: frozenset[str] | None = None, level: int | None = None) -> int:
+        out = frozenset(self.external) if external is None else external
+        job = TileJob(self.program.layers[at], self.program, self.target, out)
+        return smallest(job, self.level[at] if level is None else level)
+
+    def _tighten(self, at: int, level: int) -> None:
+        self.level[at] = level
+        self.extra[at] = self._smallest(at)
+
+    def _best_spill(self, at: int) -> str | None:
+        """The resident tensor alive at a layer that frees the most overflow for each byte of traffic."""
+        over = [max(0, live + extra - self.room) for live, extra in zip(self.live, self.extra, strict=True)]
+        best: tuple[float, int, str] | None = None
+        for name, (first, last) in self.spans.items():
+            if name in self.external or not first <= at <= last or not self._frees(at, name):
+                continue
+            size = self.size[name]
+            gain = sum(min(size, over[i]) for i in range(first, last + 1))
+            score = (gain / max(self._traffic(name), 1), size, name)
+            best = score if best is None or score[:2] > best[:2] else best
+        return best[2] if best else None
+
+    def _frees(self, at: int, name: str) -> bool:
+        """Whether the layer needs less with the tensor outside: staging may cost as much as the tensor itself."""
+        layer = self.program.layers[at]
+        if name not in layer.inputs and name not in layer.outputs:
+            return True
+        before = min(self.extra[at], self._smallest(at, level=LEVELS - 1))
+        after = self._smallest(at, frozenset(self.external | {name}), LEVELS - 1)
+        return after - before < self.size[name]
+
+    def _traffic(self, name: str) -> int:
+        """External bytes more than a resident tensor costs: inputs are read and outputs written in any case."""
+        reads = self.readers.get(name, 0) - (name in self.program.inputs)
+        writes = 0 if name in self.program.inputs or name in self.program.outputs else 1
+        return self.size[name] * (reads + writes)
+
+    def _spill(self, name: str) -> None:
+        self.external.add(name)
+        first, last = self.spans[name]
+        for at in range(first, last + 1):
+            self.live[at] -= self.size[name]
+            layer = self.program.layers[at]
+            if name in layer.inputs or name in layer.outputs:
+                self.extra[at] = self._smallest(at)
+
+    def _fault(self, at: int) -> FitError:
+        layer = self.program.layers[at]
+        needs = self.live[at] + self.extra[at]
+        everything = frozenset(self.spans)
+        enough = max(self._smallest(i, everything, LEVELS - 1) for i in range(len(self.program.layers)))
+        tensor = max((*layer.inputs, *layer.outputs), key=lambda name: (_bytes(self.program, self.size, name), name))
+        return FitError(
+            f"does not fit the on-chip memory: with the smallest tile it needs {needs:,} bytes, the chip has"
+            f" {self.target.memory.ocm_bytes:,}; the largest part is tensor '{tensor}'",
+            where=f"layer {at} {_title(layer)}",
+            hint=f"a chip with memory.ocm_bytes of at least {enough:,} runs every layer of this model",
+            code="does-not-fit",
+        )
+
+
+def _title(layer: Layer) -> str:
+    origin = ", ".join(layer.origin[:3])
+    return f"{layer.op} '{layer.name or layer.outputs[0]}'" + (f" (from {origin})" if origin else "")
+
+
+def _bytes(program: Program, sizes: Mapping[str, int], name: str) -> int:
+    return program.constants[name].nbytes if name in program.constants else sizes[name]
+
+
+def _count_readers(program: Program) -> dict[str, int]:
+    readers: dict[str, int] = {}
+    for layer in program.layers:
+        for name in set(layer.inputs):
+            readers[name] = readers.get(name, 0) + 1
+    return readers

@@ -1,0 +1,189 @@
+"""A Layout -> the commands that run it, in order: loads, the tiles of each step, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from axtool.ops.encoding import MAC_OPS
+from axtool.plan.order import padded
+from axtool.plan.tile import BLOCK, Step, array_tile
+from axtool.plan.tile_needs import block_bytes, boxed_inputs, need, whole_box
+from axtool.types import Command, Engine, Slot, Tile, View
+
+if TYPE_CHECKING:
+    from axtool.plan.build import Layout
+
+MOVEMENT_OPS = (
+    "concat", "slice", "pad", "resize_nearest", "transpose", "reshape", "depth_to_space", "space_to_depth",
+)  # fmt: skip
+
+
+def engine_of(op: str) -> Engine:
+    """The part of the chip that runs an op."""
+    if op in MAC_OPS:
+        return "mac"
+    return "array" if op in MOVEMENT_OPS else "vector"
+
+
+def emit(layout: Layout) -> Iterator[Command]:
+    """The commands of every layer. Constants of a layer whose slot lives one layer early are loaded there."""
+    early: dict[int, list[tuple[int, str]]] = {}
+    for at, name in layout.constants:
+        early.setdefault(layout.constants[at, name].first, []).append((at, name))
+    for at in range(len(layout.program.layers)):
+        yield from _Writer(layout, at, early.get(at, [])).commands()
+
+
+class _Writer:
+    """Writes the commands of one layer."""
+
+    def __init__(self, layout: Layout, at: int, constants: list[tuple[int, str]]) -> None:
+        self.layout, self.at = layout, at
+        self.program, self.target = layout.program, layout.target
+        self.layer, self.tiling = layout.program.layers[at], layout.tilings[at]
+        self.engine = engine_of(self.layer.op)
+        self.own = [key for key in constants if key[0] == at and not (self.tiling.sliced and self._in_blocks(key[1]))]
+        self.next = [key for key in constants if key[0] != at]
+        self.blocks = block_bytes(self.layer, self.program) if self.tiling.sliced else ()
+        self.held: dict[int, View] = {}  # what each staging slot holds now
+        self.slices: Mapping[str, View] = {}
+        self.slice_now: tuple[int, int] | None = None
+
+    def commands(self) -> Iterator[Command]:
+        """Loads, then each step's loads, tiles and stores. The next layer's constants follow the first step's loads."""
+        yield from self._load_inputs()
+        for key in self.own:
+            yield from self._load_constant(*key)
+        for step in self.tiling.steps:
+            yield from self._load_slices(step.box)
+            yield from self._stage(step)
+            for key in self.next:
+                yield from self._load_constant(*key)
+            self.next = []
+            yield from self._compute(step)
+        output = self.layer.outputs[0]
+        if output in self.program.outputs and output in self.layout.resident:
+            yield self._store(self._resident(output), whole_box(self.program, output))
+
+    def _load_inputs(self) -> Iterator[Command]:
+        """Program inputs that live on chip arrive when their first reader does, padding channels included."""
+        for name in dict.fromkeys(self.layer.inputs):
+            slot = self.layout.resident.get(name)
+            if slot is not None and name in self.program.inputs and slot.first == self.at:
+                source = self.layout.external[name]
+                yield self._move("load", self.at, _flat(source, 0, source.size), _flat(slot, 0, source.size))
+
+    def _load_constant(self, at: int, name: str) -> Iterator[Command]:
+        layer, array = self.program.layers[at], self.program.constants[name]
+        source, slot = self.layout.external[name], self.layout.constants[at, name]
+        if name in layer.inputs[: boxed_inputs(layer)]:
+            box = whole_box(self.program, name)
+            yield self._move("load", at, _packed(source, box), self._box(slot, box))
+        else:
+            yield self._move("load", at, _flat(source, 0, array.nbytes), _flat(slot, 0, array.nbytes))
+
+    def _in_blocks(self, name: str) -> bool:
+        return name in self.layer.inputs[1:3]
+
+    def _load_slices(self, box: Tile) -> Iterator[Command]:
+        """The blocks of weights and parameters for the channels of a step, where they differ from the last step's."""
+        if not self.blocks or self.slice_now == (box.c, box.n):
+            return
+        self.slice_now = (box.c, box.n)
+        slices = {}
+        for name, block in zip(self.layer.inputs[1:3], self.blocks, strict=True):
+            start, size = box.c // BLOCK * block, -(-box.n // BLOCK) * block
+            slices[name] = _flat(self.layout.constants[self.at, name], start, size, skipped=start)
+            yield self._move("load", self.at, _flat(self.layout.external[name], start, size), slices[name])
+        self.slices = slices
+
+    def _stage(self, step: Step) -> Iterator[Command]:
+        """The boxes of external inputs that a step reads, where they are not on chip already."""
+        for index in self._boxed(step):
+            key = 0 if self.layer.op == "concat" else index
+            slot = self.layout.staged.get((self.at, key))
+            name = self.layer.inputs[index]
+            if slot is None or name in self.layout.resident or name in self.program.constants:
+                continue
+            box = need(self.layer, self.program, index, step.box)
+            view = self._box(slot, box)
+            if self.layer.op == "concat" or self.held.get(key) != view:
+                self.held[key] = view
+                yield self._move("load", self.at, self._external_box(name, box), view)
+
+    def _compute(self, step: Step) -> Iterator[Command]:
+        """One command for each tile of the array in the step's box; all of them share their views."""
+        reads = (*(self._input(index) for index in self._boxed(step)), *self._flat_constants())
+        slot = self.layout.staged.get((self.at, -1))
+        output = self.layer.outputs[0]
+        target_view = self._resident(output) if slot is None else self._box(slot, step.box)
+        writes, box = (target_view,), step.box
+        rows, columns = array_tile((box.h, box.w, box.n), self.target)
+        for y in range(box.y, box.y + box.h, rows):
+            h = min(rows, box.y + box.h - y)
+            for x in range(box.x, box.x + box.w, columns):
+                tile = Tile(y, x, box.c, h, min(columns, box.x + box.w - x), box.n)
+                yield Command("compute", self.engine, self.at, tile, reads, writes, step.part)
+        if slot is not None:
+            yield self._store(target_view, box)
+
+    def _boxed(self, step: Step) -> tuple[int, ...]:
+        return (step.part,) if self.layer.op == "concat" else tuple(range(boxed_inputs(self.layer)))
+
+    def _input(self, index: int) -> View:
+        name = self.layer.inputs[index]
+        if name in self.layout.resident:
+            return self._resident(name)
+        if name in self.program.constants:
+            return self._box(self.layout.constants[self.at, name], whole_box(self.program, name))
+        return self.held[0 if self.layer.op == "concat" else index]
+
+    def _flat_constants(self) -> tuple[View, ...]:
+        views = []
+        for name in self.layer.inputs[boxed_inputs(self.layer) :]:
+            slot = self.layout.constants[self.at, name]
+            views.append(self.slices.get(name) or _flat(slot, 0, self.program.constants[name].nbytes))
+        return tuple(views)
+
+    def _store(self, view: View, box: Tile) -> Command:
+        """A box of the output to external memory; bytes of padding channels stay behind."""
+        place = self._external_box(self.layer.outputs[0], box)
+        if view.pixel_stride == box.n == place.pixel_stride and view.row_stride == place.row_stride:
+            size = box.h * box.w * box.n
+            return self._move("store", self.at, _line(view, size), _line(place, size))
+        return self._move("store", self.at, view, place)
+
+    def _resident(self, name: str) -> View:
+        return self._box(self.layout.resident[name], whole_box(self.program, name))
+
+    def _box(self, slot: Slot, box: Tile) -> View:
+        """A box that fills a slot of its own, channels padded."""
+        pixel = padded(box.n, self.target)
+        return View(slot.memory, slot.offset, box, box.w * pixel, pixel)
+
+    def _external_box(self, name: str, box: Tile) -> View:
+        """A box inside a whole tensor in external memory."""
+        slot, (_, w, c) = self.layout.external[name], self.program.tensors[name].shape[1:]
+        pixel = padded(c, self.target)
+        offset = slot.offset + (box.y * w + box.x) * pixel + box.c
+        return View("ext", offset, box, w * pixel, pixel)
+
+    def _move(self, kind: str, at: int, source: View, place: View) -> Command:
+        if kind == "load":
+            return Command("load", "dma_read", at, place.tile, (source,), (place,))
+        return Command("store", "dma_write", at, source.tile, (source,), (place,))
+
+
+def _flat(slot: Slot, start: int, size: int, skipped: int = 0) -> View:
+    """Bytes [start, start + size) of a slot; of one that holds a constant from byte `skipped` on, those from there."""
+    return View(slot.memory, slot.offset + start - skipped, Tile(0, 0, start, 1, 1, size), size, size)
+
+
+def _line(view: View, size: int) -> View:
+    return View(view.memory, view.offset, Tile(0, 0, 0, 1, 1, size), size, size)
+
+
+def _packed(slot: Slot, box: Tile) -> View:
+    """A constant tensor as it is stored: no padding between pixels."""
+    return View(slot.memory, slot.offset, box, box.w * box.n, box.n)

@@ -1,0 +1,80 @@
+"""Give every slot an offset in its memory so that no two live ones overlap.
+
+Best fit in four fixed orders; the lowest peak wins. No search and no clock, so the same program gets the same plan on
+every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from axtool.types import Slot
+
+ALIGNMENT = 64  # bytes: one beat of the on-chip port
+ORDERS: tuple[Callable[[Slot], tuple[int, ...]], ...] = (
+    lambda s: (-s.size, s.first),
+    lambda s: (-s.size * (s.last - s.first + 1), s.first),
+    lambda s: (s.first - s.last, -s.size),
+    lambda s: (s.first, -s.size),
+)
+
+
+def place(slots: Sequence[Slot]) -> tuple[Slot, ...]:
+    """The slots, in the order given, with offsets: multiples of 64, no overlap between slots that live together."""
+    bound = lower_bound(slots)
+    best: list[int] | None = None
+    lowest = -1
+    for order in ORDERS:
+        offsets = _offsets(slots, order)
+        top = max((offset + align(s.size) for offset, s in zip(offsets, slots, strict=True)), default=0)
+        if best is None or top < lowest:
+            best, lowest = offsets, top
+        if lowest <= bound:
+            break
+    return tuple(replace(s, offset=offset) for s, offset in zip(slots, best or (), strict=True))
+
+
+def peak(slots: Iterable[Slot]) -> int:
+    """The end of the highest slot, in bytes, rounded up to the alignment."""
+    return max((align(s.offset + s.size) for s in slots), default=0)
+
+
+def lower_bound(slots: Sequence[Slot]) -> int:
+    """Bytes of the largest set of slots that live at one time: no placement has a lower peak."""
+    return max(live_bytes(slots), default=0)
+
+
+def live_bytes(slots: Sequence[Slot]) -> list[int]:
+    """Bytes that live at each layer, from 0 to the last one of any slot."""
+    change = [0] * (max((s.last for s in slots), default=-1) + 2)
+    for slot in slots:
+        change[slot.first] += align(slot.size)
+        change[slot.last + 1] -= align(slot.size)
+    total, live = 0, []
+    for delta in change[:-1]:
+        total += delta
+        live.append(total)
+    return live
+
+
+def align(size: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _offsets(slots: Sequence[Slot], order: Callable[[Slot], tuple[int, ...]]) -> list[int]:
+    offsets = [0] * len(slots)
+    by_layer: dict[int, list[int]] = {}  # placed slots that live at a layer
+    for index in sorted(range(len(slots)), key=lambda i: order(slots[i])):
+        slot, size = slots[index], align(slots[index].size)
+        alive = {other for layer in range(slot.first, slot.last + 1) for other in by_layer.get(layer, ())}
+        best, end = None, 0
+        for start, stop in sorted((offsets[other], offsets[other] + align(slots[other].size)) for other in alive):
+            if start - end >= size and (best is None or start - end < best[0]):
+                best = (start - end, end)
+            end = max(end, stop)
+        offsets[index] = best[1] if best else end
+        for layer in range(slot.first, slot.last + 1):
+            by_layer.setdefault(layer, []).append(index)
+    return offsets
