@@ -1,7 +1,8 @@
 """What each device op that ONNX lacks means, once, as an ONNX function. onnxruntime runs these bodies.
 
 The bodies are opset 9 text that every later opset reads the same way, so the function takes the opset of the model it
-is attached to. Gelu has one body for each value of its attribute, told apart by the node's overload.
+is attached to. Gelu has one body for each value of its attribute, told apart by the node's overload. HardSwish has a
+`ratio`, 1 unless the file rounds 1/6 (0.16662598 in models that were once fp16).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ DOMAIN = "ax"
 # (op, overload) -> text. Constants are float32: the widening pass has removed every other float type.
 BODIES: dict[tuple[str, str], str] = {
     ("Silu", ""): "Silu (x) => (y) { s = Sigmoid (x) y = Mul (x, s) }",
-    ("HardSwish", ""): """HardSwish (x) => (y) {
+    ("HardSwish", ""): """HardSwish <ratio: float = 1.0> (x) => (y) {
         g = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)
-        y = Mul (x, g)
+        k = Constant <value_float: float = @ratio> ()
+        h = Mul (x, g)
+        y = Mul (h, k)
     }""",
     ("Mish", ""): "Mish (x) => (y) { p = Softplus (x) t = Tanh (p) y = Mul (x, t) }",
     ("Gelu", "none"): """Gelu <approximate: string = "none"> (x) => (y) {

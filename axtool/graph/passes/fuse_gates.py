@@ -18,6 +18,7 @@ from axtool.graph.passes.fuse_clip import bounds
 from axtool.graph.passes.work import Work, constant, feeds_only, made_by, rank_of, remove_unused, scalar
 
 RTOL = 1e-3  # exporters round 1/6, sqrt(2), sqrt(2/pi) to few digits
+EXACT = 1e-6
 Gate = Callable[[Work, ir.Node, ir.Value], float | None]
 
 
@@ -41,7 +42,7 @@ def _fuse(work: Work, node: ir.Node) -> bool:
         for op, rule in GATES:
             wanted = rule(work, gate, x)
             if wanted is not None and math.isclose(number, wanted, rel_tol=RTOL):
-                _write(work, node, op, x)
+                _write(work, node, op, x, number / wanted)
                 return True
     return False
 
@@ -66,9 +67,11 @@ def _factors(node: ir.Node) -> tuple[list[ir.Value], float]:
     return factors, number
 
 
-def _write(work: Work, node: ir.Node, op: str, x: ir.Value) -> None:
+def _write(work: Work, node: ir.Node, op: str, x: ir.Value, ratio: float) -> None:
     name, _, variant = op.partition(".")
-    if name == "HardSwish" and work.opset >= 14:
+    if name == "HardSwish" and abs(ratio - 1) > EXACT:
+        work.become(node, "HardSwish", [x], DOMAIN, ratio=ratio)
+    elif name == "HardSwish" and work.opset >= 14:
         work.become(node, "HardSwish", [x])
     elif name == "Gelu" and work.opset >= 20:
         work.become(node, "Gelu", [x], approximate=variant)

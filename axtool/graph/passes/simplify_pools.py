@@ -1,4 +1,4 @@
-"""ReduceMean over all of space  ->  GlobalAveragePool; Concat with a constant border of one number  ->  Pad."""
+"""A mean over all of space (ReduceMean, AveragePool)  ->  GlobalAveragePool; Concat with a border of one number  ->  Pad."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ def simplify_pools(work: Work) -> int:
     count = 0
     for node in work.nodes("ReduceMean", "ReduceMax"):
         count += _to_global(work, node)
+    for node in work.nodes("AveragePool", "MaxPool"):
+        count += _whole_window(work, node)
     for node in work.nodes("Concat"):
         count += _to_pad(work, node)
     return count
@@ -24,6 +26,20 @@ def _to_global(work: Work, node: ir.Node) -> bool:
     if node.inputs[0] is None or node.inputs[0].dtype != ir.DataType.FLOAT:
         return False
     op = {"ReduceMean": "GlobalAveragePool", "ReduceMax": "GlobalMaxPool"}[node.op_type]
+    work.become(node, op, [node.inputs[0]])
+    return True
+
+
+def _whole_window(work: Work, node: ir.Node) -> bool:
+    """A single window that covers the input exactly."""
+    attrs, shape = work.attrs(node), shape_of(node.inputs[0])
+    if shape is None or len(shape) != 4 or attrs.get("kernel") != shape[2:] or any(attrs.get("pads", (1,))):
+        return False
+    if any(d != 1 for d in attrs.get("dilations", (1, 1))) or len(node.outputs) > 1:
+        return False
+    if shape_of(node.outputs[0]) != (*shape[:2], 1, 1):
+        return False
+    op = {"AveragePool": "GlobalAveragePool", "MaxPool": "GlobalMaxPool"}[node.op_type]
     work.become(node, op, [node.inputs[0]])
     return True
 

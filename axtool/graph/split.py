@@ -1,0 +1,143 @@
+"""A clean model  ->  the stages that run it, host and device in turn, and a verdict on every node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx_ir as ir
+
+from axtool.graph.functions import attach
+from axtool.graph.sites import sites_of
+from axtool.graph.split_outputs import cut_outputs
+from axtool.graph.split_place import Graph, Placement, place
+from axtool.ops.costs import macs
+from axtool.ops.limits import Reason, why_not
+from axtool.target import Target
+from axtool.types import Site
+
+Judge = Callable[[Site, Target], tuple[Reason, ...]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A piece of the model that runs in one place. `model` is complete: its graph has these inputs and outputs."""
+
+    kind: Literal["host", "device"]
+    model: ir.Model
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a node runs and why. `stage` is a position in `Split.stages`; reasons and advice are empty on the device."""
+
+    name: str
+    index: int
+    op: str
+    kind: Literal["host", "device"]
+    stage: int
+    reasons: tuple[str, ...]
+    advice: tuple[str, ...]
+    macs: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """The stages in the order in which they run, and the verdicts in the order of the model's nodes.
+
+    An output of the model that is one of its inputs is made by no stage.
+    """
+
+    stages: tuple[Stage, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def macs(self) -> int:
+        return sum(verdict.macs for verdict in self.verdicts)
+
+    @property
+    def device_macs(self) -> int:
+        return sum(verdict.macs for verdict in self.verdicts if verdict.kind == "device")
+
+    @property
+    def device_nodes(self) -> int:
+        return sum(verdict.kind == "device" for verdict in self.verdicts)
+
+
+def split(model: ir.Model, target: Target, outputs: Sequence[str] = (), *, judge: Judge = why_not) -> Split:
+    """Place every node and cut the model into stages. `model` is left as it is.
+
+    `outputs` makes those tensors the outputs (see `cut_outputs`; UsageError for an unknown one). A model of which
+    nothing runs on the device is one host stage: the caller decides what to say (`device_nodes` is 0).
+    """
+    if outputs:
+        model = cut_outputs(model.clone(), outputs)
+    sites = sites_of(model)
+    nodes = tuple(model.graph)
+    graph = _graph(sites, nodes)
+    placement = place(graph, [judge(site, target) for site in sites])
+    order = sorted(set(placement.levels))
+    stage_of = {level: at for at, level in enumerate(order)}
+    stages = tuple(_stage(model, nodes, placement, level) for level in order)
+    return Split(stages, tuple(_verdict(site, at, placement, stage_of) for at, site in enumerate(sites)))
+
+
+def _graph(sites: tuple[Site, ...], nodes: Sequence[ir.Node]) -> Graph:
+    position = {node: at for at, node in enumerate(nodes)}
+    before = [
+        tuple(sorted({position[maker] for value in _reads(node) if (maker := value.producer()) in position}))
+        for node in nodes
+    ]
+    after: list[list[int]] = [[] for _ in nodes]
+    for at, sources in enumerate(before):
+        for source in sources:
+            after[source].append(at)
+    return Graph(sites, tuple(before), tuple(tuple(readers) for readers in after))
+
+
+def _reads(node: ir.Node) -> list[ir.Value]:
+    """What a node reads of the graph it stands in, its subgraphs included."""
+    graph = node.graph
+    values = [value for value in node.inputs if value is not None]
+    for attr in node.attributes.values():
+        graphs = [attr.as_graph()] if attr.type == ir.AttributeType.GRAPH else ()
+        graphs = attr.as_graphs() if attr.type == ir.AttributeType.GRAPHS else graphs
+        for inner in graphs:
+            for deep in inner.all_nodes():
+                values += [value for value in deep.inputs if value is not None and value.graph is graph]
+            values += [value for value in inner.outputs if value.graph is graph]
+    return values
+
+
+def _stage(model: ir.Model, nodes: Sequence[ir.Node], placement: Placement, level: int) -> Stage:
+    """The nodes of one level as a model of their own."""
+    mine = [node for node, at in zip(nodes, placement.levels, strict=True) if at == level]
+    made = {value for node in mine for value in node.outputs}
+    others = [node for node, at in zip(nodes, placement.levels, strict=True) if at != level]
+    wanted = {value for node in others for value in _reads(node)} | set(model.graph.outputs)
+    given = [value for value in model.graph.inputs if not value.is_initializer()]
+    given += [value for node in others for value in node.outputs]
+    read = {value for node in mine for value in _reads(node)}
+    inputs = [value for value in given if value in read]
+    final = [value for value in dict.fromkeys(model.graph.outputs) if value in made]
+    outputs = [value for node in mine for value in node.outputs if value in wanted and value not in final] + final
+    graph = ir.convenience.extract(model.graph, inputs, outputs)
+    graph.name = f"{model.graph.name or 'model'}_{level}"
+    graph.opset_imports.update(model.opset_imports)
+    piece = attach(ir.Model(graph, ir_version=model.ir_version, producer_name=model.producer_name))
+    return Stage("device" if level % 2 else "host", piece, _names(inputs), _names(outputs))
+
+
+def _names(values: Sequence[ir.Value]) -> tuple[str, ...]:
+    return tuple(value.name or "" for value in values)
+
+
+def _verdict(site: Site, at: int, placement: Placement, stage_of: Mapping[int, int]) -> Verdict:
+    level, reasons = placement.levels[at], placement.reasons[at]
+    said = tuple(f"{reason.rule} Here {reason.seen}." if reason.seen else reason.rule for reason in reasons)
+    advice = tuple(dict.fromkeys(reason.advice for reason in reasons if reason.advice))
+    kind: Literal["host", "device"] = "device" if level % 2 else "host"
+    return Verdict(site.name, site.index, site.op, kind, stage_of[level], said, advice, macs(site))

@@ -1,0 +1,40 @@
+"""A model and names of its tensors  ->  the model that ends there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from axtool.errors import UsageError, nearest
+
+
+def cut_outputs(model: ir.Model, outputs: Sequence[str], names: dict[str, str] | None = None) -> ir.Model:
+    """Make `outputs` the outputs of `model`, in that order, and drop what they do not need. Changes and returns `model`.
+
+    `names` maps names of the user's file to names of the model, where passes have changed them. Raises UsageError that
+    lists every unknown name with its nearest ones.
+    """
+    from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+    graph = model.graph
+    known = {value.name: value for node in graph for value in node.outputs if value.name}
+    wanted = [known.get((names or {}).get(name, name)) for name in outputs]
+    missing = [name for name, value in zip(outputs, wanted, strict=True) if value is None]
+    if missing:
+        shown = sorted(set(known) | set(names or {}))
+        inputs = {value.name for value in graph.inputs}
+        details = [
+            f"'{name}' is an input: nothing is left to compute" if name in inputs else f"'{name}': {nearest(name, shown)}"
+            for name in missing
+        ]
+        what = f"no tensor is called {', '.join(repr(name) for name in missing)}"
+        raise UsageError(what, hint=details[0].split(": ", 1)[1], details=details, code="unknown-output")
+    if len(set(outputs)) != len(outputs):
+        raise UsageError(f"an output is named twice: {', '.join(outputs)}", code="duplicate-output")
+    graph.outputs.clear()
+    graph.outputs.extend(value for value in wanted if value is not None)
+    for name, value in zip(outputs, graph.outputs, strict=True):
+        value.name = name
+    RemoveUnusedNodesPass()(model)
+    return model

@@ -1,0 +1,154 @@
+"""Which nodes the device runs, and why the others do not: over `Site`s and their order alone, no graph library.
+
+1. A node that breaks a limit goes to the host.
+2. A device piece ends at its last MAC, pooling or resize op. What trails behind goes to the host (box decoding, DFL,
+   Softmax, the Reshapes and Concats before them), except activations right behind a device op and residual sums and
+   products of two device tensors. A model without any such op keeps all that fits.
+3. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from axtool.ops.costs import macs
+from axtool.ops.limits import Reason
+from axtool.types import Site
+
+MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+POOL_OPS = frozenset(
+    {"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax"}
+)
+CORE_OPS = MAC_OPS | POOL_OPS | {"Resize", "Upsample"}
+# Functions that follow a layer; Sigmoid, Softmax, Tanh, Exp at the end of a graph are read as the output's own.
+ACTIVATIONS = frozenset(
+    {
+        "Relu", "Clip", "LeakyRelu", "PRelu", "Silu", "Swish", "HardSwish", "Gelu", "Mish", "Elu", "Selu", "Celu",
+        "Softplus", "ThresholdedRelu",
+    }
+)  # fmt: skip
+RESIDUAL = frozenset({"Add", "Sub", "Mul"})
+WORTH = 0.01  # of all multiply-accumulates
+
+TAIL = Reason(
+    "No MAC, pooling or resize op of the device follows.", "", "Nothing to do: this is the tail, computed in float32."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes by position: their sites, and for each the positions it reads from and is read by."""
+
+    sites: tuple[Site, ...]
+    before: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`level` of each node: odd is the device, even the host; a node reads its own level and lower ones."""
+
+    levels: tuple[int, ...]
+    reasons: tuple[tuple[Reason, ...], ...]  # why the host; empty for device nodes
+
+
+def place(graph: Graph, limits: Sequence[tuple[Reason, ...]]) -> Placement:
+    """Place every node. `limits` are the broken limits of each site, empty where it fits the device."""
+    reasons = list(limits)
+    total = sum(macs(site) for site in graph.sites)
+    trimmed = any(site.op in CORE_OPS for site in graph.sites)
+    device = {at for at, broken in enumerate(limits) if not broken}
+    while True:
+        tail = _tail(graph, device) if trimmed else set[int]()
+        device -= tail
+        levels = _levels(graph, device)
+        small = _not_worth(graph, device, levels, total)
+        for at in tail:
+            reasons[at] = (TAIL,)
+        for at, share in small.items():
+            reasons[at] = (_small(share),)
+            device.discard(at)
+        if not tail and not small:
+            return Placement(_sink(graph, device, levels), tuple(reasons))
+
+
+def _tail(graph: Graph, device: set[int]) -> set[int]:
+    """Device nodes behind the last core op of their piece that do not belong to it."""
+    leads: set[int] = set()  # a core op, or on the way to one without leaving the device
+    for at in reversed(range(len(graph.sites))):
+        if at in device and (graph.sites[at].op in CORE_OPS or any(after in leads for after in graph.after[at])):
+            leads.add(at)
+    kept = set(leads)
+    for at in sorted(device - leads):
+        if _belongs(graph, at, kept):
+            kept.add(at)
+    return device - kept
+
+
+def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:
+    """An activation right behind a kept computation, or a sum or product of two kept tensors."""
+    site = graph.sites[at]
+    before = graph.before[at]
+    if site.op in ACTIVATIONS:
+        computed = CORE_OPS | RESIDUAL | ACTIVATIONS
+        return any(one in kept and graph.sites[one].op in computed for one in before)
+    runtime = [name for name in site.inputs if name and name not in site.constants]
+    made = {name for one in before if one in kept for name in graph.sites[one].outputs}
+    return site.op in RESIDUAL and len(runtime) == 2 and all(name in made for name in runtime)
+
+
+def _levels(graph: Graph, device: set[int]) -> list[int]:
+    """The earliest level of each node."""
+    levels = [0] * len(graph.sites)
+    for at in range(len(graph.sites)):
+        lowest = max((levels[one] for one in graph.before[at]), default=0)
+        levels[at] = lowest + (lowest % 2 != (1 if at in device else 0))
+    return levels
+
+
+def _not_worth(graph: Graph, device: set[int], levels: list[int], total: int) -> dict[int, float]:
+    """Device nodes whose piece holds too few MACs to go to the device for, with the share that it holds."""
+    small: dict[int, float] = {}
+    if not device:
+        return small
+    share = {at: macs(graph.sites[at]) / total if total else 0.0 for at in device}
+    for piece in _pieces(graph, device, levels):
+        held = sum(share[at] for at in piece)
+        if levels[piece[0]] > 1 and held < WORTH:
+            small |= dict.fromkeys(piece, held)
+    first = [at for at in device if levels[at] == 1]
+    held = sum(share[at] for at in first)
+    if total and held < WORTH and held < max(share.values()):
+        small |= dict.fromkeys(first, held)
+    return small
+
+
+def _pieces(graph: Graph, device: set[int], levels: list[int]) -> list[list[int]]:
+    """Device nodes of one level that hang together."""
+    piece_of: dict[int, list[int]] = {}
+    for at in sorted(device):
+        joined = [at]
+        for one in {id(piece_of[b]): piece_of[b] for b in graph.before[at] if b in piece_of and levels[b] == levels[at]}.values():
+            joined += one
+        for member in joined:
+            piece_of[member] = joined
+    return [sorted(piece) for piece in {id(piece): piece for piece in piece_of.values()}.values()]
+
+
+def _small(share: float) -> Reason:
+    return Reason(
+        f"A device piece behind host work holds at least {WORTH:.0%} of the multiply-accumulates.",
+        f"this one holds {share:.2%}",
+        "Move the host op before it to the end of the graph, or replace it.",
+    )
+
+
+def _sink(graph: Graph, device: set[int], levels: list[int]) -> tuple[int, ...]:
+    """Host nodes as late as their readers allow: nothing is computed, or crosses, before it is needed."""
+    last = max((levels[at] for at in device), default=-1) + 1
+    sunk = list(levels)
+    for at in reversed(range(len(levels))):
+        if at not in device:
+            sunk[at] = min((sunk[one] - (sunk[one] % 2) for one in graph.after[at]), default=last)
+    return tuple(sunk)
