@@ -99,7 +99,7 @@ UNARY: Mapping[str, Unary] = MappingProxyType(
         "Floor": lambda x, a: np.floor(x),
         "Gelu": _gelu,
         "HardSigmoid": lambda x, a: _hard_sigmoid(x, a.get("alpha", 0.2), a.get("beta", 0.5)),
-        "HardSwish": lambda x, a: x * _hard_sigmoid(x, 1.0 / 6.0, 0.5),
+        "HardSwish": lambda x, a: x * _hard_sigmoid(x, 1.0 / 6.0, 0.5) * a.get("ratio", 1.0),
         "Identity": lambda x, a: x,
         "LeakyRelu": lambda x, a: _leaky(x, a.get("alpha", 0.01)),
         "Log": lambda x, a: np.log(x),
