@@ -1,0 +1,223 @@
+"""Stages and samples  ->  Ranges: one streaming pass in onnxruntime, each tensor observed at once and let go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from axtool.errors import NumericsError, UsageError
+from axtool.inputs.notice import Notice, warning
+from axtool.inputs.samples import Samples
+from axtool.quant.data import DataFacts, data_notices
+from axtool.quant.observers import Histogram, MinMax
+from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
+from axtool.quant.ranges import Ranges
+from axtool.quant.ties import natural_ranges, observed_names
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Method = Literal["minmax", "percentile"]
+Progress = Callable[[int, int], None]
+Feeds = Mapping[str, NDArray[Any]]
+
+
+class StageLike(Protocol):
+    """What calibration needs of a stage: a complete model and the values it joins."""
+
+    @property
+    def kind(self) -> Literal["host", "device"]:
+        """Which side runs it."""
+
+    @property
+    def model(self) -> ir.Model:
+        """A model that runs on its own."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Values it reads."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Values it gives."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one process needs: the pieces in order, how to observe, and where values may be dropped."""
+
+    pieces: tuple[Piece, ...]
+    observed_inputs: tuple[str, ...]
+    method: Method
+
+
+@dataclass
+class Seen:
+    """What one process saw. Merging the parts of any split gives the same bits."""
+
+    observers: dict[str, MinMax]
+    facts: DataFacts
+
+    def merge(self, other: Seen) -> None:
+        """Fold in what another process saw."""
+        for name, observer in other.observers.items():
+            self.observers[name].merge(observer)
+        self.facts.merge(other.facts)
+
+
+def calibrate(
+    stages: Sequence[StageLike],
+    samples: Iterable[Feeds],
+    method: Method = "minmax",
+    percentile: float = 99.99,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    budget_bytes: int = BUDGET_BYTES,
+) -> Ranges:
+    """The range of every tensor of the device stages whose format depends on data, from one pass over the samples.
+
+    `percentile` is used by that method: the share of values, in per cent, below the high end and above the low end.
+    `jobs` processes share the samples when these are a `Samples`; the ranges are the same for any number. `progress`
+    is called with (done, total). Tensors with a range that holds for any data are not observed.
+    Raises UsageError where there are no samples, NumericsError where a tensor has no finite value at all.
+    """
+    if method not in ("minmax", "percentile"):
+        raise UsageError(f"method '{method}' is not minmax or percentile", code="bad-option")
+    if not 50 < percentile <= 100:
+        raise UsageError(f"percentile {percentile}: want more than 50 and at most 100", code="bad-option")
+    work, natural = plan_work(stages, method, budget_bytes)
+    if jobs > 1 and isinstance(samples, Samples) and len(samples) > 1:
+        from axtool.quant.jobs import observe_in_processes
+
+        seen = observe_in_processes(work, samples, min(jobs, len(samples)), progress)
+    else:
+        seen = observe(work, samples, progress)
+    count = seen.facts.count
+    if not count:
+        raise UsageError("no calibration samples", code="no-samples", hint="give a folder of images, .npz or .npy")
+    _check_finite(seen.observers)
+    ranges = {name: _range(observer, percentile) for name, observer in seen.observers.items()}
+    names = samples.names if isinstance(samples, Samples) else ()
+    notices = (*data_notices(seen.facts, names, method), *_non_finite(seen.observers))
+    label = method if method == "minmax" else f"percentile {percentile:g}"
+    return Ranges({**natural, **ranges}, count, label, notices)
+
+
+def plan_work(
+    stages: Sequence[StageLike], method: Method, budget_bytes: int = BUDGET_BYTES
+) -> tuple[Work, dict[str, tuple[float, float]]]:
+    """The pieces that calibration runs, and the ranges that are known without running. Stages after the last device
+    stage are left out."""
+    import onnx_ir as ir
+
+    from axtool.graph.sites import sites_of
+
+    last = max((index for index, stage in enumerate(stages) if stage.kind == "device"), default=-1)
+    later = [set(stage.inputs) for stage in stages[: last + 1]]
+    natural: dict[str, tuple[float, float]] = {}
+    pieces: list[Piece] = []
+    entered: list[str] = []  # observed stage inputs that no piece makes
+    made: set[str] = set()
+    for index, stage in enumerate(stages[: last + 1]):
+        observed: tuple[str, ...] = ()
+        if stage.kind == "device":
+            sites = sites_of(stage.model)
+            observed = observed_names(sites, stage.inputs, stage.outputs)
+            natural |= natural_ranges(sites)
+            entered += [name for name in observed if name in stage.inputs and name not in made]
+        needed = set().union(*later[index + 1 :]) & set(stage.outputs)
+        before = [name for name in observed if name in stage.inputs]
+        pieces = _also_observe(pieces, before)
+        inside = [name for name in observed if name not in stage.inputs]
+        if inside or needed:
+            new = cut(ir.to_proto(stage.model), inside, needed, budget_bytes)
+            made |= {name for piece in new for name in piece.outputs}
+            pieces += new
+    return Work(tuple(pieces), tuple(dict.fromkeys(entered)), method), natural
+
+
+def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = None) -> Seen:
+    """One pass over the samples in this process: piece after piece, each value dropped after its last reader."""
+    from axtool.quant.session import open_session
+
+    sessions = [open_session(piece.model) for piece in work.pieces]
+    names = (*work.observed_inputs, *(name for piece in work.pieces for name in piece.observed))
+    observers: dict[str, MinMax] = {name: Histogram() if work.method == "percentile" else MinMax() for name in names}
+    drops = _drops(work.pieces)
+    facts = DataFacts()
+    total = len(samples) if isinstance(samples, Samples) else 0
+    for index, feeds in enumerate(samples):
+        facts.add(index, feeds)
+        for name in work.observed_inputs:
+            observers[name].observe(feeds[name])
+        values = dict(feeds)
+        for piece, session, dropped in zip(work.pieces, sessions, drops, strict=True):
+            results = session.run(list(piece.outputs), {name: values[name] for name in piece.inputs})
+            for name, result in zip(piece.outputs, results, strict=True):
+                if name in observers:
+                    observers[name].observe(result)
+                values[name] = result
+            for name in dropped:
+                values.pop(name, None)
+            del results
+        if progress is not None:
+            progress(index + 1, total)
+    return Seen(observers, facts)
+
+
+def _also_observe(pieces: list[Piece], names: Sequence[str]) -> list[Piece]:
+    """Pieces that also observe values which an earlier stage makes for a device stage."""
+    changed = []
+    for piece in pieces:
+        extra = tuple(name for name in names if name in piece.outputs and name not in piece.observed)
+        changed.append(Piece(piece.model, piece.inputs, piece.outputs, piece.observed + extra))
+    return changed
+
+
+def _drops(pieces: Sequence[Piece]) -> list[list[str]]:
+    """For each piece, the values that nothing reads after it."""
+    drops = []
+    for index, piece in enumerate(pieces):
+        later = {name for after in pieces[index + 1 :] for name in after.inputs}
+        drops.append([name for name in (*piece.inputs, *piece.outputs) if name not in later])
+    return drops
+
+
+def _range(observer: MinMax, percentile: float) -> tuple[float, float]:
+    if isinstance(observer, Histogram) and percentile < 100:
+        return observer.percentile(percentile)
+    return observer.range()
+
+
+def _check_finite(observers: Mapping[str, MinMax]) -> None:
+    """Raises NumericsError listing the tensors of which no value was finite."""
+    dead = [
+        f"'{name}': {observer.nan} NaN, {observer.inf} Inf of {observer.count}"
+        for name, observer in observers.items()
+        if observer.count and not observer.finite
+    ]
+    if dead:
+        shown = "; ".join(dead[:5]) + (f" and {len(dead) - 5} more" if len(dead) > 5 else "")
+        raise NumericsError(
+            f"no finite value in calibration: {shown}",
+            code="non-finite-activations",
+            hint="check the input preparation, or keep these nodes on the host with --outputs",
+            details=dead,
+        )
+
+
+def _non_finite(observers: Mapping[str, MinMax]) -> tuple[Notice, ...]:
+    return tuple(
+        warning(
+            "non-finite-activations",
+            f"{observer.nan} NaN and {observer.inf} Inf of {observer.count} values in calibration; "
+            f"the range is from the finite ones",
+            f"tensor '{name}'",
+        )
+        for name, observer in observers.items()
+        if observer.nan or observer.inf
+    )

@@ -1,0 +1,170 @@
+"""Sites of a device stage and ranges  ->  Quantization: a format for each tensor, int8 weights for each MAC site."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from axtool.errors import UsageError, nearest
+from axtool.quant.ties import Ties, natural_ranges, tie
+from axtool.quant.weights import check_constants, quantize_weights, weight_name
+from axtool.target import Target
+from axtool.types import QFormat, Quantization, Site, Weights
+
+LOW, HIGH = -128, 127
+DEAD_SCALE = 2.0**-8  # of a tensor that was always zero: values up to 1 still have a place, biases stay fine
+MIN_SCALE = 2.0**-60  # scale, 1 / scale and scale * scale stay normal float32 numbers
+FINEST_SUM = 2.0**-14  # an addend in steps of the sum stays within its 31 bits
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Why a tensor has its format. `range` is the range before it was rounded to the format, in real units."""
+
+    tensor: str
+    range: Range
+    format: QFormat
+    why: str
+
+
+def quantize_stage(
+    sites: Sequence[Site],
+    ranges: Mapping[str, Range],
+    target: Target,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    given: Mapping[str, QFormat] | None = None,
+) -> Quantization:
+    """Formats, ranges and weights of one device stage.
+
+    `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `weights`
+    are by the name of the site's first output: in the ONNX layout, with the alpha and beta of a Gemm in them.
+    Raises UsageError listing tensors without a range, NumericsError for NaN or Inf in weights.
+    """
+    given = given or {}
+    check_constants(sites)
+    decisions = resolve(sites, ranges, target, inputs, outputs, given)
+    formats = {decision.tensor: decision.format for decision in decisions}
+    weights: dict[str, Weights] = {}
+    notes: list[str] = []
+    for site in sites:
+        if (name := weight_name(site)) is None:
+            continue
+        source, out = formats.get(site.inputs[0]), formats.get(site.outputs[0])
+        if source is not None and out is not None:
+            weights[site.outputs[0]], told = quantize_weights(site, source, out, given.get(name))
+            notes += told
+    kept = {decision.tensor: decision.range for decision in decisions}
+    kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
+    return Quantization(formats, kept, weights, tuple(notes))
+
+
+def resolve(
+    sites: Sequence[Site],
+    ranges: Mapping[str, Range],
+    target: Target,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    given: Mapping[str, QFormat] | None = None,
+) -> tuple[Decision, ...]:
+    """The format of every float tensor of the stage, with its range and the reason, in graph order."""
+    given = given or {}
+    ties = tie(sites, inputs, outputs)
+    known = {**natural_ranges(sites), **ranges}
+    roots = list(dict.fromkeys(ties.root.values()))
+    formats = {root: fmt for root in roots if (fmt := _given_of(root, ties, given)) is not None}
+    _check_ranges([root for root in roots if root not in formats], known, ranges)
+    spans = {root: widen(known[root]) if root in known else span_of(formats[root]) for root in roots}
+    for site in sites:
+        _shape_range(site, ties, spans)
+    free = [root for root in roots if root not in formats]
+    formats |= {root: int8_format(*spans[root]) for root in free}
+    for site in sites:
+        _coarsen_sum(site, ties, spans, formats, free)
+    decisions = []
+    for name, root in ties.root.items():
+        fmt = given.get(name, formats[root])
+        why = "given by the model" if name in given else ties.why[name]
+        if root not in free and name not in given:
+            why += f", given by the model for '{_given_member(root, ties, given)}'"
+        decisions.append(Decision(name, spans[root] if name not in given else span_of(fmt), fmt, why))
+    return tuple(decisions)
+
+
+def int8_format(low: float, high: float, min_scale: float = 0.0) -> QFormat:
+    """Asymmetric int8 that holds [low, high] and represents 0 exactly; 255 steps, a float32 scale.
+
+    A range that begins at 0 gets zero point -128, one that ends there 127.
+    """
+    low, high = widen((low, high))
+    scale = max((high - low) / (HIGH - LOW), MIN_SCALE if high > low else DEAD_SCALE, min_scale)
+    step = float(np.float32(scale))
+    zero = round(LOW - low / step) if low < 0 else LOW
+    return QFormat("int8", (step,), (min(max(zero, LOW), HIGH),))
+
+
+def span_of(fmt: QFormat) -> Range:
+    """The real range that an int8 format can hold."""
+    steps = [((LOW - z) * s, (HIGH - z) * s) for s, z in zip(fmt.scale, fmt.zero_point, strict=False)]
+    return min(low for low, _ in steps), max(high for _, high in steps)
+
+
+def widen(span: Range) -> Range:
+    """The range with 0 in it."""
+    return min(float(span[0]), 0.0), max(float(span[1]), 0.0)
+
+
+def _given_of(root: str, ties: Ties, given: Mapping[str, QFormat]) -> QFormat | None:
+    member = _given_member(root, ties, given)
+    return given[member] if member else None
+
+
+def _given_member(root: str, ties: Ties, given: Mapping[str, QFormat]) -> str:
+    """The tensor of a group whose given format the group takes: the root's own, else the first."""
+    return next((name for name in (root, *ties.members(root)) if name in given), "")
+
+
+def _check_ranges(roots: Sequence[str], known: Mapping[str, Range], ranges: Mapping[str, Range]) -> None:
+    """Raises UsageError listing what has no range, or one that is not finite or not in order."""
+    bad = [f"'{root}' has no range" for root in roots if root not in known]
+    hint = nearest(next((root for root in roots if root not in known), ""), sorted(ranges)) if bad else ""
+    for root in roots:
+        low, high = known.get(root, (0.0, 0.0))
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            bad.append(f"'{root}' has the range [{low}, {high}]")
+    if bad:
+        shown = "; ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+        raise UsageError(f"ranges do not fit the model: {shown}", hint=hint, code="missing-range", details=bad)
+
+
+def _shape_range(site: Site, ties: Ties, spans: dict[str, Range]) -> None:
+    """What the op itself says about the range: a clamp bounds its output, a padding value needs a place."""
+    root = ties.root.get(site.outputs[0])
+    if root is None:
+        return
+    low, high = spans[root]
+    if site.op == "Relu" and root == site.outputs[0]:
+        spans[root] = widen((max(low, 0.0), high))
+    elif site.op == "Clip" and root == site.outputs[0]:
+        floor, ceiling = float(site.attrs["min"]), float(site.attrs["max"])
+        spans[root] = widen((min(max(low, floor), ceiling), max(min(high, ceiling), floor)))
+    elif site.op == "Pad" and site.attrs.get("mode") == "constant" and math.isfinite(site.attrs["value"]):
+        value = float(site.attrs["value"])
+        spans[root] = (min(low, value), max(high, value))
+
+
+def _coarsen_sum(
+    site: Site, ties: Ties, spans: dict[str, Range], formats: dict[str, QFormat], free: Sequence[str]
+) -> None:
+    """A sum far finer than its addends would only resolve their rounding, and their multipliers overflow."""
+    root = ties.root.get(site.outputs[0])
+    if root is None or root not in free or site.op not in ("Add", "Sub", "Concat"):
+        return
+    coarsest = max((formats[ties.root[name]].scale[0] for name in site.inputs if name in ties.root), default=0.0)
+    if formats[root].scale[0] < coarsest * FINEST_SUM:
+        formats[root] = int8_format(*spans[root], min_scale=coarsest * FINEST_SUM)

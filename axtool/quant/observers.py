@@ -1,0 +1,158 @@
+"""Arrays, one after the other  ->  what calibration keeps of a tensor: counts, extremes, a histogram, never values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+HALF = 4096  # bins on each side of zero; the largest magnitude lies in the upper half of them
+_BLOCK = 1 << 15  # elements binned at a time: the buffers stay in the cache
+
+
+@dataclass
+class MinMax:
+    """Extremes of the finite values, and how many values there were. Any order of arrays gives the same bits."""
+
+    low: float = math.inf
+    high: float = -math.inf
+    count: int = 0
+    nan: int = 0
+    inf: int = 0
+
+    def observe(self, array: NDArray[Any]) -> None:
+        """Fold one array in; NaN and infinities are counted and left out."""
+        self._fold(array)
+
+    def merge(self, other: MinMax) -> None:
+        """Fold in what another observer of the same tensor saw."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.count, self.nan, self.inf = self.count + other.count, self.nan + other.nan, self.inf + other.inf
+
+    @property
+    def finite(self) -> int:
+        """How many values were finite."""
+        return self.count - self.nan - self.inf
+
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest finite value; (0, 0) where there is none."""
+        return (self.low, self.high) if self.finite else (0.0, 0.0)
+
+    def _fold(self, array: NDArray[Any]) -> NDArray[np.float32]:
+        """Counts and extremes; gives the finite values as one float32 row."""
+        values = np.ascontiguousarray(array, np.float32).reshape(-1)
+        self.count += values.size
+        if not values.size:
+            return values
+        low, high = float(values.min()), float(values.max())
+        if not (math.isfinite(low) and math.isfinite(high)):  # NaN shows in both
+            nan, finite = np.isnan(values), np.isfinite(values)
+            self.nan += int(nan.sum())
+            self.inf += int(values.size - finite.sum() - nan.sum())
+            values = values[finite]
+            if not values.size:
+                return values
+            low, high = float(values.min()), float(values.max())
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        return values
+
+
+@dataclass
+class Histogram(MinMax):
+    """Counts in bins of width 2^exponent around zero; the exponent follows from the largest magnitude alone.
+
+    Bin i holds the values with trunc(x / 2^exponent) = i, so the middle one is two widths wide, and i = -HALF + 1 …
+    HALF - 1. When the range grows, bin i becomes bin trunc(i / 2^k): exactly where the values would have gone, so any
+    order of arrays and any split over processes give the same counts.
+    """
+
+    exponent: int | None = None  # None until a value other than zero is seen
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2 * HALF - 1, np.int64))
+
+    def observe(self, array: NDArray[Any]) -> None:
+        """Fold one array in; NaN and infinities are counted and left out."""
+        values = self._fold(array)
+        if not values.size:
+            return
+        self._grow(_exponent(max(abs(self.low), abs(self.high))))
+        if self.exponent is None:
+            self.counts[HALF - 1] += values.size
+        else:
+            self.counts += _bin(values, self.exponent)
+
+    def merge(self, other: MinMax) -> None:
+        """Fold in the histogram of another process."""
+        super().merge(other)
+        assert isinstance(other, Histogram)
+        self._grow(other.exponent)
+        counts = other.counts
+        if self.exponent is not None and other.exponent is not None:
+            counts = _coarser(counts, self.exponent - other.exponent)
+        self.counts += counts
+
+    def percentile(self, percent: float) -> tuple[float, float]:
+        """The range without the outer (100 - percent) % of the values at each end, within one bin of the exact one."""
+        if not self.finite or self.exponent is None:
+            return self.range()
+        left_out = math.floor(self.finite * (100 - percent) / 100)
+        upward = int(np.searchsorted(np.cumsum(self.counts), left_out, side="right"))
+        downward = 2 * HALF - 2 - int(np.searchsorted(np.cumsum(self.counts[::-1]), left_out, side="right"))
+        low, high = self._edges(upward)[0], self._edges(downward)[1]
+        return max(low, self.low), min(high, self.high)
+
+    def _edges(self, bin_: int) -> tuple[float, float]:
+        assert self.exponent is not None
+        index = bin_ - (HALF - 1)
+        return (
+            math.ldexp(index - (index <= 0), self.exponent),
+            math.ldexp(index + (index >= 0), self.exponent),
+        )
+
+    def _grow(self, exponent: int | None) -> None:
+        """Make room for magnitudes of this exponent by merging bins."""
+        if exponent is None:
+            return
+        if self.exponent is not None and exponent > self.exponent:
+            self.counts = _coarser(self.counts, exponent - self.exponent)
+        self.exponent = exponent if self.exponent is None else max(self.exponent, exponent)
+
+
+def _exponent(magnitude: float) -> int | None:
+    """The smallest e with magnitude < HALF * 2^e; None for zero."""
+    return math.frexp(magnitude)[1] - (HALF.bit_length() - 1) if magnitude else None
+
+
+def _coarser(counts: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+    """Counts in bins 2^steps as wide: trunc(trunc(x) / 2^steps) = trunc(x / 2^steps)."""
+    if steps <= 0:
+        return counts
+    index = np.arange(-HALF + 1, HALF)
+    target = np.sign(index) * (np.abs(index) >> min(steps, 62)) + (HALF - 1)
+    merged = np.zeros_like(counts)
+    np.add.at(merged, target, counts)
+    return merged
+
+
+def _bin(values: NDArray[np.float32], exponent: int) -> NDArray[np.int64]:
+    """Counts of trunc(x * 2^-exponent), exact: a power of two only moves the exponent of a float.
+
+    The factor is split in two where it is no float32 itself; what underflows belongs to the middle bin anyway.
+    """
+    first = max(min(-exponent, 126), -126)
+    factor, rest = np.float32(math.ldexp(1.0, first)), np.float32(math.ldexp(1.0, -exponent - first))
+    counts = np.zeros(2 * HALF - 1, np.int64)
+    scaled = np.empty(min(values.size, _BLOCK), np.float32)
+    index = np.empty(scaled.size, np.intp)
+    for start in range(0, values.size, _BLOCK):
+        block = values[start : start + _BLOCK]
+        part, place = scaled[: block.size], index[: block.size]
+        np.multiply(block, factor, out=part)
+        if rest != 1:
+            np.multiply(part, rest, out=part)
+        np.copyto(place, part, casting="unsafe")  # the cast truncates towards zero
+        np.add(place, HALF - 1, out=place)
+        counts += np.bincount(place, minlength=2 * HALF - 1)
+    return counts

@@ -1,0 +1,98 @@
+"""What calibration found: a range for each tensor, and its JSON form that can be edited and read back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from axtool.errors import UsageError, nearest
+from axtool.inputs.notice import Notice
+
+SCHEMA = "axtool.ranges/1"
+
+
+@dataclass(frozen=True)
+class Ranges(Mapping[str, tuple[float, float]]):
+    """(low, high) in real units by tensor name, with what is to be said about the calibration."""
+
+    tensors: Mapping[str, tuple[float, float]]
+    samples: int = 0
+    method: str = ""
+    notices: tuple[Notice, ...] = field(default=(), compare=False)
+
+    def __getitem__(self, name: str) -> tuple[float, float]:
+        return self.tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document; the same ranges give the same document."""
+        document: dict[str, Any] = {"schema": SCHEMA}
+        if self.samples:
+            document |= {"samples": self.samples, "method": self.method}
+        return {**document, "tensors": {name: list(self.tensors[name]) for name in sorted(self.tensors)}}
+
+    @classmethod
+    def from_dict(cls, document: object, where: str = "ranges") -> Ranges:
+        """The Ranges of a JSON document. Raises UsageError listing every entry that is no range."""
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            found = document.get("schema") if isinstance(document, dict) else type(document).__name__
+            raise UsageError(f"not a ranges file: schema is {found!r}, want '{SCHEMA}'", where=where, code="bad-ranges")
+        tensors = document.get("tensors")
+        if not isinstance(tensors, dict):
+            raise UsageError("'tensors' is missing: want {name: [low, high]}", where=where, code="bad-ranges")
+        bad = [f"'{name}': {value!r}" for name, value in tensors.items() if not _is_range(value)]
+        if bad:
+            shown = "; ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+            raise UsageError(
+                f"not finite [low, high] with low <= high: {shown}", where=where, code="bad-ranges", details=bad
+            )
+        samples, method = document.get("samples", 0), document.get("method", "")
+        return cls(
+            {str(name): (float(low), float(high)) for name, (low, high) in tensors.items()},
+            samples if isinstance(samples, int) else 0,
+            method if isinstance(method, str) else "",
+        )
+
+    def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:
+        """Raises UsageError listing the wanted tensors that are missing and the names no tensor has.
+
+        `known` are names that are no error, though nothing needs their range.
+        """
+        missing = [f"'{name}' is missing" for name in wanted if name not in self.tensors]
+        unknown = [name for name in self.tensors if name not in wanted and name not in known]
+        foreign = [f"'{name}' is no tensor of the model: {nearest(name, list(wanted), 1)}" for name in unknown]
+        problems = missing + foreign
+        if problems:
+            shown = "; ".join(problems[:5]) + (f" and {len(problems) - 5} more" if len(problems) > 5 else "")
+            hint = "export the ranges again from the same model and options"
+            raise UsageError(f"ranges do not fit the model: {shown}", hint=hint, code="bad-ranges", details=problems)
+
+
+def read_ranges(path: str | Path) -> Ranges:
+    """The Ranges of a JSON file. Raises UsageError."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path), code="file-not-found") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not valid JSON: {error}", where=str(path), code="bad-ranges") from error
+    return Ranges.from_dict(document, str(path))
+
+
+def ranges_text(ranges: Ranges) -> str:
+    """The JSON text that `read_ranges` reads; floats survive exactly."""
+    return json.dumps(ranges.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _is_range(value: object) -> bool:
+    numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
+    return numbers and all(math.isfinite(v) for v in value) and value[0] <= value[1]  # type: ignore[index, attr-defined]

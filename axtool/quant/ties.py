@@ -1,0 +1,100 @@
+"""The sites of a device stage  ->  which tensors share one format, and whose range decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from axtool.types import Site
+
+# The device moves or picks values here, it never rescales: the output has the format of the first input.
+MOVES = frozenset(
+    {
+        *("MaxPool", "GlobalMaxPool", "ReduceMax", "Slice", "Split", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
+        *("Identity", "Dropout", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth"),
+    }
+)
+# Their range is known whatever the data: calibration need not look.
+NATURAL: Mapping[str, tuple[float, float]] = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0)}
+CLAMPS = frozenset({"Relu", "Clip"})
+
+
+@dataclass(frozen=True)
+class Ties:
+    """`root` leads from each float tensor to the one whose range decides its format; `why` says why, in words."""
+
+    root: Mapping[str, str]
+    why: Mapping[str, str]
+
+    def members(self, root: str) -> tuple[str, ...]:
+        """The tensors that share the format of `root`, itself included, in graph order."""
+        return tuple(name for name, other in self.root.items() if other == root)
+
+
+def tie(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) -> Ties:
+    """Ties of the float tensors of one stage.
+
+    A move's output follows its input. A value that only a Relu or Clip reads follows that one's output: clamping it in
+    the coarser of the two formats, or in the producer, gives the same bits.
+    """
+    readers = _readers(sites)
+    parent: dict[str, str] = {}
+    why: dict[str, str] = {}
+    for name in inputs:
+        parent[name], why[name] = name, "input"
+    for site in sites:
+        for name in site.outputs:
+            if not name or site.dtypes.get(name, "float32") not in ("float32", "float16"):
+                continue
+            reader = readers[name][0] if len(readers.get(name, ())) == 1 else None
+            if is_move(site) and site.inputs[0] not in site.constants:
+                parent[name], why[name] = site.inputs[0], f"as the input of {site}"
+            elif reader is not None and _clamps(reader) and name not in outputs:
+                parent[name], why[name] = reader.outputs[0], f"only {reader} reads it"
+            else:
+                parent[name], why[name] = name, "natural" if site.op in NATURAL else "observed"
+    return Ties({name: _follow(parent, name) for name in parent}, why)
+
+
+def is_move(site: Site) -> bool:
+    """True where the device gives the output the format of the input."""
+    if site.op in ("Resize", "Upsample"):
+        return bool(site.attrs.get("mode") == "nearest")
+    return site.op in MOVES
+
+
+def observed_names(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
+    """The tensors of a stage whose range calibration has to see, in graph order."""
+    ties = tie(sites, inputs, outputs)
+    roots = set(ties.root.values())
+    dtypes = {name: dtype for site in sites for name, dtype in site.dtypes.items()}
+    return tuple(
+        name
+        for name in ties.root
+        if name in roots and ties.why[name] != "natural" and dtypes.get(name, "float32") in ("float32", "float16")
+    )
+
+
+def natural_ranges(sites: Sequence[Site]) -> dict[str, tuple[float, float]]:
+    """Ranges that hold for any data, by tensor."""
+    return {site.outputs[0]: NATURAL[site.op] for site in sites if site.op in NATURAL}
+
+
+def _readers(sites: Sequence[Site]) -> dict[str, list[Site]]:
+    readers: dict[str, list[Site]] = {}
+    for site in sites:
+        for name in site.inputs:
+            readers.setdefault(name, []).append(site)
+    return readers
+
+
+def _clamps(site: Site) -> bool:
+    """Relu, or Clip with constant bounds: the first input is the data."""
+    return site.op in CLAMPS and all(name in site.constants for name in site.inputs[1:] if name)
+
+
+def _follow(parent: Mapping[str, str], name: str) -> str:
+    # Ends: a move leads back to a value that a move reads, a clamp forward to a value that no move made.
+    while parent.get(name, name) != name:
+        name = parent[name]
+    return name

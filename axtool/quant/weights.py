@@ -1,0 +1,125 @@
+"""A MAC site with float weights  ->  int8 weights with one scale for each output channel, safe in int32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.errors import NumericsError
+from axtool.types import QFormat, Site, Weights
+
+MAC = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+# Ops whose constants become numbers of the device. -Inf and Inf in an addend may be a mask, NaN never is.
+AFFINE = frozenset({"Add", "Sub", "Mul", "Div", "PRelu", "BatchNormalization"})
+LIMIT = 127
+INT32_MAX = 2**31 - 1
+# The multiplier weight_scale * input_scale / output_scale has 31 fraction bits: from 2^-20 up, 11 of them are its own.
+FINEST_MULTIPLIER = 2.0**-20
+
+
+def weight_name(site: Site) -> str | None:
+    """The name of the constant weights of a MAC site, or None for other sites."""
+    has = site.op in MAC and len(site.inputs) > 1 and site.inputs[1] in site.constants
+    return site.inputs[1] if has and site.inputs[0] not in site.constants else None
+
+
+def check_constants(sites: Sequence[Site]) -> None:
+    """Raises NumericsError listing every constant with NaN or Inf, its node and how many of how many."""
+    problems = {}
+    for site in sites:
+        for name, array in site.constants.items():
+            if array.dtype.kind != "f" or site.op not in MAC | AFFINE:
+                continue
+            nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+            if nan or (inf and site.op in MAC):
+                found = ", ".join(f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "Inf")) if count)
+                problems[site.index, name] = f"'{name}' of {site}: {found} of {array.size}"
+    if problems:
+        details = tuple(problems.values())
+        raise NumericsError(
+            "weights are not finite: " + "; ".join(details),
+            code="non-finite-weights",
+            hint="export the model again from a checkpoint without NaN",
+            details=details,
+        )
+
+
+def quantize_weights(
+    site: Site, source: QFormat, out: QFormat, given: QFormat | None = None
+) -> tuple[Weights, tuple[str, ...]]:
+    """int8 weights of a MAC site whose input has the format `source` and its output `out`, and notes.
+
+    The scale of a channel is its largest weight / 127, raised where a finer one would say nothing: where the multiplier
+    to the output, or the bias or the worst sum in int32, would leave its bits. `given`: symmetric weights that
+    the model brings, whose scale is kept.
+    """
+    channels = _to_channels(site, np.asarray(site.constants[site.inputs[1]], np.float64))  # (cout, k)
+    bias = _bias(site, len(channels))
+    if site.op == "Gemm":
+        channels = channels * site.attrs.get("alpha", 1.0)
+    scale_in, scale_out = source.scale[0], out.scale[0]
+    kept = given is not None and given.kind == "int8" and not any(given.zero_point)
+    if kept:
+        assert given is not None
+        wanted = np.broadcast_to(np.asarray(given.scale, np.float64), (len(channels),)).copy()
+    else:
+        floor = FINEST_MULTIPLIER * scale_out / scale_in
+        wanted = np.maximum(np.abs(channels).max(axis=1, initial=0.0) / LIMIT, floor)
+    reach = max(127 - source.zero_point[0], 128 + source.zero_point[0])  # the largest |q - zero point|
+    scale = wanted.astype(np.float32).astype(np.float64)
+    raised = np.zeros(len(channels), bool)
+    while True:
+        values = np.clip(np.rint(channels / scale[:, None]), -128 if kept else -LIMIT, LIMIT)
+        worst = np.abs(values).sum(axis=1) * reach + np.abs(bias) / (scale_in * scale) + 1
+        over = worst > INT32_MAX
+        if not over.any():
+            break
+        raised |= over
+        scale[over] *= 2  # still a float32
+    notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
+    values = _from_channels(site, values.astype(np.int8))
+    return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
+
+
+def _bias(site: Site, count: int) -> NDArray[np.float64]:
+    """(cout,), zeros where the node has none; beta of a Gemm is in it."""
+    name = site.inputs[2] if len(site.inputs) > 2 else ""
+    if not name or site.op == "MatMul":
+        return np.zeros(count)
+    bias = np.asarray(site.constants[name], np.float64).reshape(-1)
+    return np.broadcast_to(bias, (count,)) * (site.attrs.get("beta", 1.0) if site.op == "Gemm" else 1.0)
+
+
+def _to_channels(site: Site, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ONNX layout -> (cout, everything one output channel reads)."""
+    if site.op == "ConvTranspose":  # (cin, cout / group, …): cin is group after group
+        group = site.attrs["group"]
+        split = weights.reshape(group, weights.shape[0] // group, weights.shape[1], -1)
+        return split.transpose(0, 2, 1, 3).reshape(group * weights.shape[1], -1)
+    if _columns_last(site):
+        return weights.reshape(-1, weights.shape[-1]).T
+    return weights.reshape(weights.shape[0], -1)
+
+
+def _from_channels(site: Site, values: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The inverse of `_to_channels`; leading ones of MatMul weights are gone: (k, n)."""
+    shape = np.shape(site.constants[site.inputs[1]])
+    if site.op == "ConvTranspose":
+        group = site.attrs["group"]
+        split = values.reshape(group, shape[1], shape[0] // group, -1)
+        return np.ascontiguousarray(split.transpose(0, 2, 1, 3)).reshape(shape)
+    if _columns_last(site):
+        return np.ascontiguousarray(values.T)
+    return values.reshape(shape)
+
+
+def _columns_last(site: Site) -> bool:
+    return site.op == "MatMul" or (site.op == "Gemm" and not site.attrs.get("transB", 0))
+
+
+def _list(mask: NDArray[Any]) -> str:
+    found = [str(int(i)) for i in np.flatnonzero(mask)]
+    return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
