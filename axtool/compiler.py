@@ -1,0 +1,263 @@
+"""The road, on one page: model.onnx -> clean graph -> stages -> numbers -> programs -> plans -> one .axm.
+
+Every step is a function from value to value; this page says their order and what is said about them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from axtool import __version__
+from axtool.artefact import axm
+from axtool.artefact.axm import Artefact, DeviceStage, HostStage
+from axtool.config import refuse_overwrite
+from axtool.errors import UnsupportedError
+from axtool.graph.load import Loaded, load_model
+from axtool.graph.passes import Cleaned, clean
+from axtool.graph.passes.checking import Checker
+from axtool.graph.signature import inputs_of, outputs_of, to_bytes
+from axtool.graph.sites import sites_of
+from axtool.graph.split import Split, Stage, Verdict, split
+from axtool.graph.split_outputs import cut_outputs
+from axtool.inputs.prepare import Preparation
+from axtool.inputs.samples import Samples, open_samples
+from axtool.inputs.spec import InputSpec
+from axtool.plan.build import plan
+from axtool.plan.check_plan import verify_plan
+from axtool.plan.check_program import verify_program
+from axtool.plan.lower import lower
+from axtool.quant.calibrate import calibrate
+from axtool.quant.formats import quantize_stage
+from axtool.quant.ranges import Ranges, read_ranges
+from axtool.target import Target
+from axtool.target_file import load_target, target_to_dict
+from axtool.types import Quantization, TensorSpec
+
+log = logging.getLogger("axtool")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user may choose. Calibration comes from `calib` or, already measured, from `ranges`."""
+
+    target: str = "qc-u-1d7-16mb"
+    calib: tuple[str, ...] = ()
+    ranges: Path | None = None
+    method: str = "percentile"
+    percentile: float = 99.99
+    limit: int | None = None
+    preparation: Preparation | None = None
+    preprocess: str | None = None
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    permissive: bool = False
+    fix_fp16: bool = False
+    check: bool = False
+    jobs: int = 1
+    disable: tuple[str, ...] = ()
+    task: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Progress(Protocol):
+    """Who watches the road being walked."""
+
+    def step(self, name: str) -> None: ...
+    def count(self, done: int, total: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Front:
+    """The ONNX half of the road: the user's model, cleaned and cut. It needs no data."""
+
+    loaded: Loaded
+    cleaned: Cleaned
+    parts: Split
+    target: Target
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An artefact and what was learned while making it."""
+
+    artefact: Artefact
+    front: Front
+    ranges: Ranges
+
+
+def compile_file(model: Path, out: Path, options: Options, progress: Progress, *, force: bool = False) -> Compiled:
+    """Compile `model` and write `out`, whole or not at all."""
+    refuse_overwrite(out, force=force)
+    compiled = compile_model(model, options, progress)
+    progress.step("writing")
+    axm.write(out, compiled.artefact, force=force)
+    return compiled
+
+
+def compile_model(model: Path, options: Options, progress: Progress) -> Compiled:
+    """The whole road. Raises the AxError of the step that cannot go on."""
+    front = read_and_cut(model, options, progress)
+    require_device(front)
+    samples = open_calibration(front, options)
+    ranges = measure(front, samples, options, progress)
+    stages: list[HostStage | DeviceStage] = []
+    for stage in front.parts.stages:
+        if stage.kind == "host":
+            stages.append(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
+            continue
+        progress.step("quantizing")
+        numbers = quantize(stage, ranges, front)
+        progress.step("planning")
+        stages.append(build_stage(stage, numbers, front.target, check=options.check))
+    return Compiled(assemble(front, stages, samples, ranges, options), front, ranges)
+
+
+def read_and_cut(model: Path, options: Options, progress: Progress) -> Front:
+    """Load, clean and split. Works for any model that loads, even one of which the device can run nothing."""
+    target = load_target(options.target)
+    progress.step("reading")
+    loaded = load_model(
+        model,
+        input_shapes=options.input_shapes,
+        dims=options.dims,
+        permissive=options.permissive,
+        fix_fp16=options.fix_fp16,
+    )
+    progress.step("cleaning")
+    cleaned = clean(loaded.model, check=Checker() if options.check else None, disable=options.disable)
+    say(loaded, cleaned)
+    progress.step("splitting")
+    graph = cleaned.model
+    if options.outputs:
+        graph = cut_outputs(graph, options.outputs, dict(cleaned.names))
+    return Front(loaded, cleaned, split(graph, target), target, inputs_of(graph), outputs_of(graph))
+
+
+def say(loaded: Loaded, cleaned: Cleaned) -> None:
+    """Warn of what was found in the file; note what was done to it."""
+    for line in loaded.warnings:
+        log.warning("%s", line)
+    for line in (*loaded.notes, *cleaned.notes):
+        log.info("%s", line)
+
+
+def require_device(front: Front) -> None:
+    """Raise UnsupportedError, with every reason, for a model of which the device can run nothing."""
+    if front.parts.device_nodes:
+        return
+    rows = [f"{v.op} '{v.name}' (node {v.index}): {' '.join(v.reasons)}" for v in front.parts.verdicts]
+    raise UnsupportedError(
+        "the device can run no part of this model",
+        where=str(front.loaded.path),
+        hint="`axtool info MODEL.onnx --support` says for every node what would avoid it",
+        code="nothing-for-the-device",
+        details=rows[:20] + ([f"and {len(rows) - 20} more"] if len(rows) > 20 else []),
+    )
+
+
+def open_calibration(front: Front, options: Options) -> Samples | None:
+    """The calibration samples, or None when ranges are given."""
+    if options.ranges is not None:
+        return None
+    specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in front.inputs]
+    samples = open_samples(options.calib, specs, options.preparation, options.preprocess, options.limit)
+    for notice in samples.notices:
+        log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
+    return samples
+
+
+def measure(front: Front, samples: Samples | None, options: Options, progress: Progress) -> Ranges:
+    """The range of every device tensor: from the file, or from running the float model over the samples."""
+    if options.ranges is not None:
+        return read_ranges(options.ranges)
+    assert samples is not None
+    progress.step("calibrating")
+    ranges = calibrate(
+        front.parts.stages,
+        samples,
+        "minmax" if options.method == "minmax" else "percentile",
+        options.percentile,
+        jobs=options.jobs,
+        progress=progress.count,
+    )
+    for notice in ranges.notices:
+        log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
+    return ranges
+
+
+def quantize(stage: Stage, ranges: Ranges, front: Front) -> Quantization:
+    """Formats and weights of one device stage."""
+    sites = sites_of(stage.model)
+    numbers = quantize_stage(sites, ranges, front.target, stage.inputs, stage.outputs, front.cleaned.given)
+    for line in numbers.notes:
+        log.info("%s", line)
+    return numbers
+
+
+def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: bool) -> DeviceStage:
+    """Lower, tile, place and emit one device stage; `check` verifies what each step made."""
+    program = lower(sites_of(stage.model), numbers, target, stage.inputs, stage.outputs)
+    if check:
+        verify_program(program)
+    planned = plan(program, target)
+    if check:
+        verify_plan(planned, target)
+    return DeviceStage(planned)
+
+
+def assemble(
+    front: Front,
+    stages: list[HostStage | DeviceStage],
+    samples: Samples | None,
+    ranges: Ranges,
+    options: Options,
+) -> Artefact:
+    """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
+    preparation = samples.preparation if samples is not None else options.preparation
+    loaded = front.loaded
+    return Artefact(
+        target=target_to_dict(front.target),
+        inputs=front.inputs,
+        outputs=front.outputs,
+        stages=tuple(stages),
+        preparation=None if preparation is None else preparation.to_dict(),
+        task=options.task,
+        quantization={
+            "method": ranges.method or "given ranges",
+            "samples": ranges.samples,
+            "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
+        },
+        support=tuple(support_row(verdict) for verdict in front.parts.verdicts),
+        provenance={
+            "axtool": __version__,
+            "model": loaded.path.name,
+            "sha256": loaded.sha256,
+            "producer": loaded.producer,
+            "opset": loaded.opset,
+            "calibration": [Path(name).name for name in options.calib],
+            "preprocess": Path(options.preprocess.rsplit(":", 1)[0]).name if options.preprocess else "",
+            "dims": {name: list(shape) for name, shape in sorted(loaded.dims_fixed.items())},
+            "passes": {result.name: result.count for result in front.cleaned.log if result.count},
+            "notes": [*loaded.notes, *front.cleaned.notes],
+        },
+    )
+
+
+def support_row(verdict: Verdict) -> dict[str, Any]:
+    """One line of `info --support` as plain values."""
+    return {
+        "node": verdict.name,
+        "index": verdict.index,
+        "op": verdict.op,
+        "kind": verdict.kind,
+        "stage": verdict.stage,
+        "reasons": list(verdict.reasons),
+        "advice": list(verdict.advice),
+        "macs": verdict.macs,
+    }
