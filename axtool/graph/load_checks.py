@@ -1,0 +1,108 @@
+"""Nodes whose inputs do not fit together, found before onnxruntime would: each with both sides of the contradiction.
+
+Errors (all exit 2): `channel-mismatch`, `index-out-of-range`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from axtool.errors import UsageError
+from axtool.graph.load_header import Log
+from axtool.graph.sites import constant_of
+
+
+def check_channels(model: ir.Model, log: Log) -> None:
+    """Raise for a Conv, ConvTranspose or BatchNormalization whose input has another channel count than its weights."""
+    lines = []
+    for index, node in enumerate(model.graph):
+        rule = _CHANNELS.get(node.op_type) if node.domain == "" else None
+        text = rule(node) if rule else ""
+        if text:
+            lines.append(f"{node.name}: {text} ({node.op_type}, node {index}, input '{_name(node, 0)}')")
+    if lines:
+        hint = "give the input in the layout that the weights were trained for"
+        if any("NHWC" in line for line in lines):
+            hint = "the model computes on NCHW: transpose the input to (n, c, h, w), or export the model again"
+        raise UsageError(lines[0], where=log.file, hint=hint, code="channel-mismatch", details=lines)
+
+
+def _shape(node: ir.Node, at: int) -> tuple[int, ...] | None:
+    value = node.inputs[at] if at < len(node.inputs) else None
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(int(d) for d in value.shape.numpy())
+
+
+def _name(node: ir.Node, at: int) -> str:
+    value = node.inputs[at]
+    return (value.name or "") if value is not None else ""
+
+
+def _conv(node: ir.Node) -> str:
+    x, w = _shape(node, 0), _shape(node, 1)
+    if x is None or w is None or len(x) < 3 or len(w) < 3:
+        return ""
+    group = node.attributes.get_int("group", 1)
+    if len(x) != len(w):
+        return f"input has {len(x)} axes, weight needs {len(w)}"
+    transposed = node.op_type == "ConvTranspose"
+    want, out = (w[0], w[1] * group) if transposed else (w[1] * group, w[0])
+    if x[1] != want:
+        looks = "; input looks NHWC" if x[-1] == want else ""
+        return f"input has {x[1]} channels, weight needs {want}{looks}"
+    if group < 1 or want % group or out % group:
+        return f"{want} input and {out} output channels cannot be split into {group} groups"
+    bias = _shape(node, 2)
+    return f"bias has shape {list(bias)}, weight needs [{out}]" if bias is not None and bias != (out,) else ""
+
+
+def _batch_norm(node: ir.Node) -> str:
+    x = _shape(node, 0)
+    if x is None or len(x) < 2:
+        return ""
+    for at, role in ((1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")):
+        shape = _shape(node, at)
+        if shape is not None and shape != (x[1],):
+            return f"input has {x[1]} channels, {role} has shape {list(shape)}"
+    return ""
+
+
+_CHANNELS = {"Conv": _conv, "ConvTranspose": _conv, "BatchNormalization": _batch_norm}
+
+
+def check_indices(model: ir.Model, log: Log) -> None:
+    """Raise for a Gather whose constant index lies outside its axis."""
+    lines = []
+    for index, node in enumerate(model.graph):
+        if node.domain != "" or node.op_type not in ("Gather", "GatherElements", "GatherND"):
+            continue
+        text = _bad_index(node)
+        if text:
+            lines.append(f"{node.op_type} '{node.name}' (node {index}): {text}")
+    if lines:
+        hint = "an index must lie in [-size, size - 1] of its axis; check the input shape"
+        raise UsageError(lines[0], where=log.file, hint=hint, code="index-out-of-range", details=lines)
+
+
+def _bad_index(node: ir.Node) -> str:
+    shape, value = _shape(node, 0), node.inputs[1]
+    overridable = value is None or value.is_graph_input()
+    indices = None if overridable else constant_of(value)  # type: ignore[arg-type]
+    if shape is None or indices is None or not indices.size or indices.dtype.kind not in "iu":
+        return ""
+    if node.op_type == "GatherND":
+        batch = node.attributes.get_int("batch_dims", 0)
+        depth = indices.shape[-1] if indices.ndim else 0
+        columns = [(batch + at, indices[..., at]) for at in range(depth) if batch + at < len(shape)]
+    else:
+        axis = node.attributes.get_int("axis", 0)
+        axis += len(shape) if axis < 0 else 0
+        columns = [(axis, indices)] if 0 <= axis < len(shape) else []
+    for axis, column in columns:
+        wrong = np.unique(column[(column < -shape[axis]) | (column >= shape[axis])])
+        if wrong.size:
+            shown = ", ".join(str(int(v)) for v in wrong[:8])
+            return f"index {shown} is out of range, axis {axis} of '{_name(node, 0)}' has size {shape[axis]}"
+    return ""
