@@ -1,0 +1,135 @@
+"""Sites of a device stage and their numbers  ->  a Program: ops of `axtool.ops.encoding`, every scale an integer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from axtool.ops.unary import UNARY
+from axtool.plan.layout import infer_layouts
+from axtool.plan.lower_activation import lower_prelu, lower_unary
+from axtool.plan.lower_builder import Builder
+from axtool.plan.lower_elementwise import lower_batch_norm, lower_binary
+from axtool.plan.lower_mac import lower_conv, lower_conv_transpose, lower_matmul
+from axtool.plan.lower_movement import (
+    lower_concat,
+    lower_depth_to_space,
+    lower_identity,
+    lower_pad,
+    lower_reshape,
+    lower_slice,
+    lower_space_to_depth,
+    lower_split,
+    lower_transpose,
+)
+from axtool.plan.lower_pool import (
+    lower_average_pool,
+    lower_global_max_pool,
+    lower_max_pool,
+    lower_mean,
+    lower_resize,
+)
+from axtool.target import Target
+from axtool.types import Program, QFormat, Quantization, Site
+
+IDENTITIES = ("Identity", "Dropout", "Sum", "Max", "Min", "Mean", "Concat")  # with one input that has elements
+LOWERINGS: Mapping[str, Callable[[Builder, Site], None]] = MappingProxyType(
+    dict.fromkeys(UNARY, lower_unary)
+    | dict.fromkeys(("Add", "Sub", "Mul", "Div", "Sum"), lower_binary)
+    | dict.fromkeys(("Gemm", "MatMul"), lower_matmul)
+    | dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), lower_reshape)
+    | dict.fromkeys(("Resize", "Upsample"), lower_resize)
+    | dict.fromkeys(("GlobalAveragePool", "ReduceMean"), lower_mean)
+    | {
+        "Conv": lower_conv,
+        "ConvTranspose": lower_conv_transpose,
+        "BatchNormalization": lower_batch_norm,
+        "PRelu": lower_prelu,
+        "MaxPool": lower_max_pool,
+        "GlobalMaxPool": lower_global_max_pool,
+        "AveragePool": lower_average_pool,
+        "Concat": lower_concat,
+        "Split": lower_split,
+        "Slice": lower_slice,
+        "Pad": lower_pad,
+        "Transpose": lower_transpose,
+        "DepthToSpace": lower_depth_to_space,
+        "SpaceToDepth": lower_space_to_depth,
+    }
+)
+
+
+def lower(
+    sites: Sequence[Site],
+    quantization: Quantization,
+    target: Target,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Program:
+    """The program of one device stage.
+
+    Every site must be one that `axtool.ops.limits.why_not` accepts, in an order that runs. Formats are needed for the
+    inputs and for whatever survives: not for a value that a clamp, a fused activation or a flatten swallows. A format
+    that differs where an op cannot change it costs a requantize layer. Raises ValueError for a format or for weights
+    that are missing.
+    """
+    shapes = {name: shape for site in sites for name, shape in site.shapes.items()}
+    sites = without_identities(sites, quantization.formats, outputs)
+    inputs = [name for name in inputs if 0 not in shapes[name]]  # a Concat drops what has no elements
+    b = Builder(
+        target=target,
+        quantization=quantization,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        layouts=infer_layouts(sites, inputs),
+        readers=readers_of(sites),
+        reserved=frozenset(name for site in sites for name in site.inputs + site.outputs),
+    )
+    for name in b.inputs:
+        b.tensors[name] = b.describe(name, shapes[name], b.layouts[name])
+        b.hold(name, name, shapes[name], b.layouts[name])
+    for site in sites:
+        if site.index not in b.fused:
+            b.current = (site,)
+            (lower_identity if _is_identity(site) else LOWERINGS[site.op])(b, site)
+    return b.program()
+
+
+def without_identities(
+    sites: Sequence[Site], formats: Mapping[str, QFormat], outputs: Sequence[str]
+) -> tuple[Site, ...]:
+    """The sites without identities: their readers read their input. One that changes a format or is an output stays."""
+    source: dict[str, str] = {}
+    kept: list[Site] = []
+    for site in sites:
+        names = {name: source[name] for name in site.inputs if name in source}
+        if names:
+            shapes = dict(site.shapes) | {new: site.shapes[old] for old, new in names.items()}
+            site = replace(site, inputs=tuple(names.get(name, name) for name in site.inputs), shapes=shapes)
+        out = site.outputs[0]
+        if _is_identity(site) and out not in outputs:
+            x = _full_inputs(site)[0]
+            if formats.get(out) in (None, formats.get(x)):
+                source[out] = x
+                continue
+        kept.append(site)
+    return tuple(kept)
+
+
+def readers_of(sites: Sequence[Site]) -> dict[str, tuple[Site, ...]]:
+    """The sites that read each tensor, one for each time they read it."""
+    readers: dict[str, tuple[Site, ...]] = {}
+    for site in sites:
+        for name in site.inputs:
+            if name and name not in site.constants:
+                readers[name] = (*readers.get(name, ()), site)
+    return readers
+
+
+def _is_identity(site: Site) -> bool:
+    return site.op in IDENTITIES and (site.op in ("Identity", "Dropout") or len(_full_inputs(site)) == 1)
+
+
+def _full_inputs(site: Site) -> tuple[str, ...]:
+    return tuple(name for name in site.inputs if name and 0 not in site.shapes.get(name, ()))

@@ -1,0 +1,109 @@
+"""Functions of one value: a table of their own, a clamp inside the layer before, or its interpolated table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.ops.limits_elementwise import slope_axis
+from axtool.ops.tables import Function, interp_table, lut256, prelu_luts
+from axtool.ops.unary import UNARY, evaluate
+from axtool.plan.lower_builder import Builder, step_of
+from axtool.types import QFormat, Site
+
+INT16_MAX = 32767
+SMALLEST_RANGE = 1e-30  # of a value that was always zero
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a layer does after its sum: bounds in its output's steps, or a table over `scale16` steps of int16."""
+
+    out: str
+    origin: tuple[Site, ...]
+    lo: int = -128
+    hi: int = 127
+    table: NDArray[np.int16] | None = None
+    scale16: float = 0.0
+
+
+def lower_unary(b: Builder, site: Site) -> None:
+    """One table of 256 entries."""
+    layout = b.layouts[site.outputs[0]]
+    x = b.read(site.inputs[0], layout)
+    function = function_of(site)
+    assert function is not None
+    table = lut256(function, b.tensors[x].format, b.format(site.outputs[0]))
+    _lut(b, site, x, table, per_channel=0)
+
+
+def lower_prelu(b: Builder, site: Site) -> None:
+    """One table, or one for each channel."""
+    if not slope_axis(site):
+        lower_unary(b, site)
+        return
+    x = b.read(site.inputs[0], b.layouts[site.outputs[0]])
+    have, want = b.tensors[x].format, b.format(site.outputs[0])
+    tables = prelu_luts(site.constants[site.inputs[1]], have, want).reshape(-1, 256)
+    _lut(b, site, x, tables, per_channel=1)
+
+
+def ending(b: Builder, site: Site, *, mac: bool) -> Ending:
+    """The clamp or the function that the layer of this site can do for the only reader of its output, if any."""
+    y = site.outputs[0]
+    after = b.only_reader(y)
+    if after is None or after.inputs[0] != y:
+        return Ending(y, (site,))
+    out, origin = after.outputs[0], (site, after)
+    bounds = clamp_of(after)
+    if bounds is not None:
+        b.fused.add(after.index)
+        fmt = b.format(out)
+        return Ending(out, origin, step_of(bounds[0], fmt), step_of(bounds[1], fmt))
+    function = function_of(after)
+    if function is None or not mac or not b.target.vector_unit:
+        return Ending(y, (site,))
+    b.fused.add(after.index)
+    scale16 = _scale16(b, y)
+    return Ending(out, origin, table=interp_table(function, scale16, b.format(out)), scale16=scale16)
+
+
+def clamp_of(site: Site) -> tuple[float, float] | None:
+    """The bounds of a Relu or Clip."""
+    if site.op == "Relu":
+        return 0.0, inf
+    if site.op == "Clip":  # where min is above max, max counts
+        return min(site.attrs["min"], site.attrs["max"]), site.attrs["max"]
+    return None
+
+
+def function_of(site: Site) -> Function | None:
+    """The function of an op that treats every channel alike, or None."""
+    if site.op in UNARY and site.op != "Identity":
+        return lambda x: evaluate(site.op, x, site.attrs)
+    if site.op == "PRelu" and slope_axis(site) == 0:
+        alpha = float(np.asarray(site.constants[site.inputs[1]]).reshape(-1)[0])
+        return lambda x: evaluate("LeakyRelu", x, {"alpha": alpha})
+    return None
+
+
+def _lut(b: Builder, site: Site, x: str, table: NDArray[np.int8], *, per_channel: int) -> None:
+    fmt = b.format(site.outputs[0])
+    name = b.constant(f"{site.outputs[0]}/table", np.asarray(table, np.int8), fmt)
+    b.make("lut", (x, name), site, {"per_channel": per_channel}, b.layouts[site.outputs[0]])
+
+
+def _scale16(b: Builder, name: str) -> float:
+    """The step of the int16 argument: the calibrated range, or what the format of the tensor spans."""
+    if name in b.quantization.ranges:
+        lo, hi = b.quantization.ranges[name]
+    else:
+        lo, hi = _span(b.format(name))
+    return max(abs(lo), abs(hi), SMALLEST_RANGE) / INT16_MAX
+
+
+def _span(fmt: QFormat) -> tuple[float, float]:
+    return (-128 - fmt.zero_point[0]) * fmt.scale[0], (127 - fmt.zero_point[0]) * fmt.scale[0]

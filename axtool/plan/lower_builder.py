@@ -1,0 +1,215 @@
+"""A Program while it is being made: tensors, layers and constants by name, and where each ONNX tensor is held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.ops.arithmetic import qfp
+from axtool.plan.layout import Axes, axes_of, moves_nothing, permutation, stored_shape
+from axtool.target import Target
+from axtool.types import Layer, Layout, Program, QFormat, Quantization, Site, Tensor
+
+Shape = tuple[int, ...]
+LARGEST_RATIO = 2.0**30  # any accumulator of one already leaves int8: a larger constant gives the same results
+RAW = QFormat("int32", (1.0,))  # of constants that are not numbers of a tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An ONNX tensor, the stored tensor that has its elements, and in what layout."""
+
+    tensor: str
+    shape: Shape
+    layout: Layout
+
+
+@dataclass
+class Builder:
+    """State of one lowering. `readers` are the sites that read each tensor."""
+
+    target: Target
+    quantization: Quantization
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layouts: Mapping[str, Layout]
+    readers: Mapping[str, tuple[Site, ...]]
+    reserved: frozenset[str]  # ONNX names: no helper tensor may take one
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    layers: list[Layer] = field(default_factory=list)
+    constants: dict[str, NDArray[Any]] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    flat: dict[str, str] = field(default_factory=dict)  # flattened tensors nobody made: a Gemm reads the image instead
+    fused: set[int] = field(default_factory=set)  # indices of sites that an earlier layer already does
+    converted: dict[tuple[str, Layout, int], str] = field(default_factory=dict)
+    current: tuple[Site, ...] = ()  # the site being lowered: the origin of what it needs done first
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def format(self, name: str) -> QFormat:
+        """The format of an ONNX tensor. Raises ValueError when quantization gave none, or one that is not int8."""
+        fmt = self.quantization.formats.get(name)
+        if fmt is None:
+            raise ValueError(f"tensor '{name}' has no format")
+        if fmt.kind != "int8" or len(fmt.scale) != 1 or len(fmt.zero_point) != 1:
+            raise ValueError(f"tensor '{name}': want int8 with one scale and zero point, got {fmt}")
+        return fmt
+
+    def only_reader(self, name: str) -> Site | None:
+        """The one site that reads the tensor, when nobody else sees it."""
+        readers = self.readers.get(name, ())
+        return readers[0] if len(readers) == 1 and name not in self.outputs else None
+
+    def is_used(self, name: str) -> bool:
+        return bool(self.readers.get(name)) or name in self.outputs
+
+    def free_name(self, wish: str) -> str:
+        """`wish`, or `wish` with the first number that makes it unique."""
+        name, count = wish, 1
+        while name in self.tensors or name in self.reserved:
+            count += 1
+            name = f"{wish}.{count}"
+        return name
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, name: str, layout: Layout, rank: int = 0) -> str:
+        """The stored tensor that holds an ONNX tensor in a layout, seen with `rank` dimensions (ones in front)."""
+        held = self.held[name]
+        rank = rank or len(held.shape)
+        key = (name, layout, rank)
+        if key not in self.converted:
+            lift = rank - len(held.shape)
+            have = tuple(None if a is None else a + lift for a in axes_of(len(held.shape), held.layout))
+            perm = permutation((have[0], have[1], have[2]), axes_of(rank, layout))
+            shape = (1,) * lift + held.shape
+            self.converted[key] = self.transposed(held.tensor, perm, Held("", shape, layout), f"{name}/{layout}")
+        return self.converted[key]
+
+    def transposed(self, tensor: str, perm: Sequence[int], as_: Held, wish: str, origin: Sequence[Site] = ()) -> str:
+        """The stored tensor with its axes permuted: itself, when that moves nothing."""
+        source = self.tensors[tensor]
+        if moves_nothing(source.shape, (perm[0], perm[1], perm[2])):
+            return tensor
+        made = Tensor(self.free_name(wish), stored_shape(as_.shape, as_.layout), source.format, as_.layout, as_.shape)
+        return self.layer("transpose", (tensor,), made, {"perm": tuple(perm)}, origin)
+
+    # -- making ----------------------------------------------------------------------------------------------------
+
+    def describe(self, name: str, shape: Shape, layout: Layout, fmt: QFormat | None = None) -> Tensor:
+        """The stored tensor of an ONNX tensor, in its own format when none is given."""
+        return Tensor(name, stored_shape(shape, layout), fmt or self.format(name), layout, shape)
+
+    def layer(
+        self, op: str, inputs: Sequence[str], made: Tensor, attrs: Mapping[str, Any], origin: Sequence[Site] = ()
+    ) -> str:
+        """Add a layer that makes a stored tensor. One without an origin is there for the site being lowered."""
+        self.tensors[made.name] = made
+        names = tuple(dict.fromkeys(site.name for site in origin or self.current))
+        title = origin[0].name if origin and op != "requantize" else f"{made.name}/{op}"
+        self.layers.append(Layer(op, tuple(inputs), (made.name,), dict(attrs), names, title))
+        return made.name
+
+    def hold(self, name: str, tensor: str, shape: Shape, layout: Layout) -> None:
+        """From now on the ONNX tensor is held by that stored tensor."""
+        self.held[name] = Held(tensor, shape, layout)
+
+    def make(
+        self, op: str, inputs: Sequence[str], site: Site, attrs: Mapping[str, Any], layout: Layout,
+        out: str = "", origin: Sequence[Site] = (),
+    ) -> None:  # fmt: skip
+        """Add the layer that makes an output of a site in its own format."""
+        out = out or site.outputs[0]
+        owner = origin[-1] if origin else site
+        made = self.describe(out, owner.shapes[out], layout)
+        self.hold(out, self.layer(op, inputs, made, attrs, origin or (site,)), made.onnx_shape, layout)
+
+    def keep(self, op: str, source: str, site: Site, attrs: Mapping[str, Any], layout: Layout, out: str = "") -> None:
+        """As `make`, for an op that cannot change the format: a requantize follows when the formats differ."""
+        out = out or site.outputs[0]
+        have = self.tensors[source].format
+        if self.same_format(source, out):
+            self.make(op, (source,), site, attrs, layout, out)
+            return
+        raw = replace(self.describe(out, site.shapes[out], layout, have), name=self.free_name(f"{out}/raw"))
+        self.layer(op, (source,), raw, attrs, (site,))
+        self.requantize(raw.name, site, layout, out)
+
+    def alias(self, source: str, site: Site, layout: Layout, out: str = "") -> None:
+        """The output is the stored tensor itself, requantized when the formats differ."""
+        out = out or site.outputs[0]
+        if self.same_format(source, out):
+            self.hold(out, source, site.shapes[out], layout)
+        else:
+            self.requantize(source, site, layout, out)
+
+    def requantize(self, source: str, site: Site, layout: Layout, out: str) -> None:
+        """The same real numbers in the format of `out`."""
+        have, want = self.tensors[source].format, self.format(out)
+        m, f = multiplier(have.scale[0] / want.scale[0])
+        attrs = {"zp": have.zero_point[0], "m": m, "f": f, "out_zp": want.zero_point[0], "lo": -128, "hi": 127}
+        self.make("requantize", (source,), site, attrs, layout, out)
+
+    def same_format(self, source: str, out: str) -> bool:
+        """Whether an ONNX tensor has the format of a stored tensor; true when quantization gave it none."""
+        return out not in self.quantization.formats or self.format(out) == self.tensors[source].format
+
+    def constant(self, wish: str, values: NDArray[Any], fmt: QFormat = RAW) -> str:
+        """A constant and its description."""
+        name = self.free_name(wish)
+        self.constants[name] = np.ascontiguousarray(values)
+        self.tensors[name] = Tensor(name, tuple(int(n) for n in values.shape), fmt)
+        return name
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The finished program: each stage output under its own name, by a copy where one tensor has two of them."""
+        self.current = ()
+        names: dict[str, str] = {}
+        for out in self.outputs:
+            root = self.held[out].tensor
+            if root == out:
+                continue
+            if root in self.inputs or root in self.outputs or root in names or root in self.constants:
+                made = replace(self.tensors[root], name=out)
+                self.layer("reshape", (root,), made, {})
+            else:
+                names[root] = out
+        for root, out in names.items():
+            self.tensors[out] = replace(self.tensors.pop(root), name=out)
+        for out in self.outputs:
+            held = self.held[out]
+            self.tensors[out] = replace(self.tensors[out], layout=held.layout, onnx_shape=held.shape)
+        layers = tuple(
+            replace(layer, inputs=_renamed(layer.inputs, names), outputs=_renamed(layer.outputs, names))
+            for layer in self.layers
+        )
+        return Program(self.tensors, layers, self.constants, self.inputs, self.outputs)
+
+
+def multiplier(scale: float) -> tuple[int, int]:
+    """The mantissa and shift of a real scale (of one so small that it rounds to nothing: the smallest there is)."""
+    m, f = qfp(min(scale, LARGEST_RATIO))
+    return max(m, 1), f
+
+
+def step_of(real: float, fmt: QFormat) -> int:
+    """The int8 value closest to a real number; infinities are the ends."""
+    if real in (float("inf"), float("-inf")):
+        return 127 if real > 0 else -128
+    return int(np.clip(np.rint(real / fmt.scale[0] + fmt.zero_point[0]), -128, 127))
+
+
+def spatial(values: Sequence[int | None], axes: Axes, default: int) -> tuple[int, int, int]:
+    """Values given for each ONNX axis, as (h, w, c)."""
+    h, w, c = (default if axis is None else int(values[axis] or 0) for axis in axes)
+    return h, w, c
+
+
+def _renamed(given: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(names.get(name, name) for name in given)
