@@ -16,7 +16,7 @@ from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.config import refuse_overwrite
 from axtool.errors import UnsupportedError
-from axtool.graph.load import Loaded, load_model
+from axtool.graph.load import Loaded, freeze_overridable, load_model
 from axtool.graph.passes import Cleaned, clean
 from axtool.graph.passes.checking import Checker
 from axtool.graph.signature import inputs_of, outputs_of, to_bytes
@@ -129,6 +129,10 @@ def read_and_cut(model: Path, options: Options, progress: Progress) -> Front:
         permissive=options.permissive,
         fix_fp16=options.fix_fp16,
     )
+    frozen = freeze_overridable(loaded.model)
+    if frozen:
+        shown = ", ".join(frozen[:4]) + (f" and {len(frozen) - 4} more" if len(frozen) > 4 else "")
+        log.warning("%s: made constant, and no longer inputs: %s", model, shown)
     progress.step("cleaning")
     cleaned = clean(loaded.model, check=Checker() if options.check else None, disable=options.disable)
     say(loaded, cleaned)
