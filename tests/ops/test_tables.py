@@ -1,0 +1,95 @@
+"""Tables against the function they stand for."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axtool.ops.arithmetic import interpolate
+from axtool.ops.tables import interp_table, lut256, luts256, prelu_luts
+from axtool.ops.unary import UNARY, evaluate
+from axtool.types import QFormat
+from tests.ops.ort import run_node
+
+ROUNDING = 0.5 + 1e-6
+INTERPOLATION_STEPS = 0.02  # how far a straight line between two entries is from Silu, in output steps
+
+
+def unary(op: str, **attrs: float):
+    return lambda x: evaluate(op, x, attrs)
+
+
+@given(st.sampled_from(["Relu", "Silu", "Tanh", "HardSwish"]), st.integers(-128, 127), st.integers(-128, 127))
+def test_an_entry_is_the_function_rounded_to_output_steps(op, zp, out_zp):
+    table = lut256(unary(op), QFormat("int8", (0.07,), (zp,)), QFormat("int8", (0.03,), (out_zp,)))
+    x = (np.arange(-128, 128) - zp) * 0.07
+    want = np.clip(evaluate(op, x, {}) / 0.03 + out_zp, -128, 127)
+    assert table.dtype == np.int8
+    assert np.abs(table - want).max() <= ROUNDING
+
+
+def test_exact_halves_round_up():
+    table = lut256(unary("Identity"), QFormat("int8", (0.5,)), QFormat("int8", (1.0,)))
+    assert [int(table[q + 128]) for q in (-3, -1, 1, 3)] == [-1, 0, 1, 2]
+
+
+def test_the_same_format_in_and_out_makes_the_identity():
+    fmt = QFormat("int8", (0.1,), (7,))
+    np.testing.assert_array_equal(lut256(unary("Identity"), fmt, fmt), np.arange(-128, 128))
+
+
+@pytest.mark.parametrize(("op", "at", "want"), [("Exp", 127, 127), ("Log", 0, -128), ("Reciprocal", 0, 127)])
+def test_what_is_infinite_is_clamped(op, at, want):
+    table = lut256(unary(op), QFormat("int8", (100.0,)), QFormat("int8", (0.01,)))
+    assert table[at + 128] == want
+
+
+def test_where_a_function_has_no_value_the_entry_is_zero():
+    assert lut256(unary("Log"), QFormat("int8", (1.0,)), QFormat("int8", (0.1,), (9,)))[0] == 9
+
+
+@pytest.mark.parametrize("op", sorted(UNARY))
+def test_every_function_makes_a_table(op):
+    table = lut256(unary(op), QFormat("int8", (0.05,), (3,)), QFormat("int8", (0.05,), (-5,)))
+    assert table.shape == (256,)
+    assert op in ("ThresholdedRelu", "Shrink") or len(set(table.tolist())) > 1
+
+
+def test_a_table_for_each_channel_is_one_after_the_other():
+    fmt = QFormat("int8", (0.1,))
+    both = luts256([unary("Relu"), unary("Neg")], fmt, fmt)
+    np.testing.assert_array_equal(both[256:], lut256(unary("Neg"), fmt, fmt))
+
+
+def test_prelu_has_the_slope_of_its_channel():
+    slopes = np.array([0.25, 0.0, -1.5, 1.0], np.float32)
+    in_fmt, out_fmt = QFormat("int8", (0.05,), (10,)), QFormat("int8", (0.04,), (-4,))
+    tables = prelu_luts(slopes.reshape(4, 1, 1), in_fmt, out_fmt).reshape(4, 256)
+    x = ((np.arange(-128, 128) - 10) * 0.05).astype(np.float32)
+    want = run_node("PRelu", np.tile(x, (1, 4, 1)), slopes.reshape(4, 1))[0]
+    assert np.abs(tables - np.clip(want / 0.04 - 4, -128, 127)).max() <= ROUNDING + 1e-4
+
+
+def test_an_interpolated_silu_follows_the_curve():
+    scale16, out = 8.0 / 32768, QFormat("int8", (8.0 / 255,), (-120,))
+    table = interp_table(unary("Silu"), scale16, out)
+    v = np.arange(-(2**15), 2**15)
+    want = np.clip(evaluate("Silu", v * scale16, {}) / out.scale[0] - 120, -128, 127)
+    assert table.dtype == np.int16
+    assert table.shape == (1025,)
+    assert np.abs(interpolate(table, v) - want).max() <= 0.5 + INTERPOLATION_STEPS
+
+
+def test_an_interpolation_entry_holds_the_zero_point_and_7_fraction_bits():
+    table = interp_table(unary("Identity"), 1 / 64, QFormat("int8", (1.0,), (5,)))
+    assert table[512] == 5 * 128
+    assert table[513] == 6 * 128
+    assert table[[0, 1024]].tolist() == [-(2**15), 2**15 - 1]  # -507 and 517 steps do not fit 16 bits
+
+
+def test_a_function_that_overflows_saturates_its_table():
+    table = interp_table(unary("Exp"), 1.0, QFormat("int8", (1.0,)))
+    assert table[1024] == 2**15 - 1
+    assert math.isclose(table[512], 128)
