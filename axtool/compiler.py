@@ -60,6 +60,7 @@ class Options:
     check: bool = False
     jobs: int = 1
     disable: tuple[str, ...] = ()
+    keep_overridable: bool = False
     task: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -104,6 +105,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     """The whole road. Raises the AxError of the step that cannot go on."""
     front = read_and_cut(model, options, progress)
     require_device(front)
+    freeze_defaults(front.loaded)
     samples = open_calibration(front, options)
     ranges = measure(front, samples, options, progress)
     stages: list[HostStage | DeviceStage] = []
@@ -134,6 +136,8 @@ def read_and_cut(model: Path, options: Options, progress: Progress) -> Front:
         shown = ", ".join(frozen[:4]) + (f" and {len(frozen) - 4} more" if len(frozen) > 4 else "")
         log.warning("%s: made constant, and no longer inputs: %s", model, shown)
     progress.step("cleaning")
+    if not options.keep_overridable:
+        freeze_overridable(loaded.model)
     cleaned = clean(loaded.model, check=Checker() if options.check else None, disable=options.disable)
     say(loaded, cleaned)
     progress.step("splitting")
@@ -141,6 +145,13 @@ def read_and_cut(model: Path, options: Options, progress: Progress) -> Front:
     if options.outputs:
         graph = cut_outputs(graph, options.outputs, dict(cleaned.names))
     return Front(loaded, cleaned, split(graph, target), target, inputs_of(graph), outputs_of(graph))
+
+
+def freeze_defaults(loaded: Loaded) -> None:
+    """Say that initializers which a caller could have replaced are constants from here on."""
+    if loaded.overridable:
+        names = ", ".join(loaded.overridable[:4]) + (", …" if len(loaded.overridable) > 4 else "")
+        log.warning("%s: default values become constants and cannot be fed any more: %s", loaded.path.name, names)
 
 
 def say(loaded: Loaded, cleaned: Cleaned) -> None:
@@ -246,7 +257,7 @@ def assemble(
             "opset": loaded.opset,
             "calibration": [Path(name).name for name in options.calib],
             "preprocess": Path(options.preprocess.rsplit(":", 1)[0]).name if options.preprocess else "",
-            "dims": {name: list(shape) for name, shape in sorted(loaded.dims_fixed.items())},
+            "dims": dict(sorted((loaded.dims_fixed or {}).items())),
             "passes": {result.name: result.count for result in front.cleaned.log if result.count},
             "notes": [*loaded.notes, *front.cleaned.notes],
         },

@@ -1,0 +1,110 @@
+"""`axtool compile`: model.onnx and calibration data in, one .axm file out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axtool.cli import options as o
+from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
+
+QUANT = "Calibration"
+
+
+def compile_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The trained model.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.axm", help="Default: MODEL.axm in this folder.")
+    ] = None,
+    target: o.Target = "qc-u-1d7-16mb",
+    calib: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calib", metavar="PATH", help="A folder of images, .npz, .npy, or random:N.", rich_help_panel=QUANT
+        ),
+    ] = None,
+    ranges: Annotated[
+        Path | None,
+        typer.Option("--ranges", metavar="FILE.json", help="Ranges instead of calibration.", rich_help_panel=QUANT),
+    ] = None,
+    save_ranges: Annotated[
+        Path | None, typer.Option("--save-ranges", metavar="FILE.json", help="Write them.", rich_help_panel=QUANT)
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="minmax|percentile", help="Of the ranges.", rich_help_panel=QUANT)
+    ] = "percentile",
+    percentile: Annotated[
+        float, typer.Option("--percentile", help="Per cent of the values inside.", rich_help_panel=QUANT)
+    ] = 99.999,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Use at most this many samples.", rich_help_panel=QUANT)
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.", rich_help_panel=QUANT)
+    ] = 1,
+    resize: o.Resize = None,
+    mean: o.Mean = None,
+    std: o.Std = None,
+    scale: o.Scale = None,
+    color: o.Color = None,
+    layout: o.Layout = None,
+    fill: o.Fill = None,
+    preprocess: o.Preprocess = None,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: Annotated[
+        str | None,
+        typer.Option("--outputs", metavar="A,B", help="End the model at these tensors.", rich_help_panel=o.GRAPH),
+    ] = None,
+    permissive: o.Permissive = False,
+    fix_fp16: o.FixFp16 = False,
+    disable_pass: Annotated[
+        list[str] | None, typer.Option("--disable-pass", metavar="NAME", help="Skip a pass.", rich_help_panel=o.GRAPH)
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run onnxruntime after each pass and verify each step.")
+    ] = False,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compile MODEL.onnx: cut, calibrate, quantize, plan, and write one .axm file.
+
+    Example: axtool compile model.onnx --calib images/ --resize letterbox -o model.axm
+    """
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.compiler import Options, compile_file
+    from axtool.quant.ranges import write_ranges
+    from axtool.report.compiled import compiled_document, compiled_text
+
+    out = out or Path(model.name).with_suffix(".axm")
+    chosen = Options(
+        target=target,
+        calib=tuple(calib or ()),
+        ranges=ranges,
+        method=method,
+        percentile=percentile,
+        limit=limit,
+        preparation=o.preparation(resize, mean, std, scale, color, layout, fill),
+        preprocess=preprocess,
+        input_shapes=o.shapes(input_shape),
+        dims=o.dims(dim),
+        outputs=tuple(part.strip() for part in outputs.split(",")) if outputs else (),
+        permissive=permissive,
+        fix_fp16=fix_fp16,
+        check=check,
+        jobs=jobs,
+        disable=tuple(disable_pass or ()),
+    )
+    with Progress(quiet=quiet).shown() as progress:
+        compiled = compile_file(model, out, chosen, progress, force=force)
+        if save_ranges is not None:
+            write_ranges(save_ranges, compiled.ranges, force=force)
+    document = compiled_document(compiled.artefact, out)
+    if as_json:
+        emit(document)
+    else:
+        say(compiled_text(document), quiet=quiet)

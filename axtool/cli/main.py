@@ -1,0 +1,62 @@
+"""`axtool`: the commands, and nothing else. Each parses, calls one function and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from axtool.cli import door
+from axtool.cli.compile_command import compile_command
+from axtool.cli.info_command import info_command
+from axtool.cli.profile_command import profile_command
+from axtool.cli.run_command import run_command
+from axtool.cli.targets_command import targets_command
+from axtool.cli.verify_command import verify_command
+from axtool.cli.version import show_version
+
+EPILOG = """Examples:
+
+  axtool compile model.onnx --target qc-u-1d7-16mb --calib images/ -o model.axm
+
+  axtool run model.axm photo.jpg --save annotated.png
+
+  axtool verify model.axm --against model.onnx --data images/
+
+Exit codes: 0 done, 1 a check said no, 2 usage or bad input, 3 unsupported, 4 environment, 5 numerics, 6 does not fit,
+70 internal error, 130 interrupted."""
+
+app = typer.Typer(
+    name="axtool",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EPILOG,
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version (with --json as JSON).", is_eager=True)
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: JSON.", is_eager=True)] = False,
+) -> None:
+    """Compile ONNX vision models for edge NPUs, run them bit for bit, and account for every cycle."""
+    if version:
+        show_version(as_json=as_json)
+
+
+app.command("compile")(compile_command)
+app.command("run")(run_command)
+app.command("info")(info_command)
+app.command("profile")(profile_command)
+app.command("verify")(verify_command)
+app.command("targets")(targets_command)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The console script. Ends the process with the exit code."""
+    raise SystemExit(door.run(app, argv, program="axtool"))

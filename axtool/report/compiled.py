@@ -1,0 +1,67 @@
+"""What `compile` made  ->  a JSON document and the summary lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from axtool.artefact.axm import Artefact, DeviceStage
+from axtool.report.units import header, large, seconds, size
+from axtool.target_file import target_from_dict
+from axtool.timing.model import time_plan
+
+
+def compiled_document(artefact: Artefact, out: Path) -> dict[str, Any]:
+    """The document of `axtool compile` for the file it wrote. Cycles and latency are modelled, not measured."""
+    target = target_from_dict(artefact.target)
+    timings = [time_plan(stage.plan, target) for stage in artefact.device_stages]
+    on_device = [row for row in artefact.support if row["kind"] == "device"]
+    return {
+        **header("compile"),
+        "file": str(out),
+        "file_bytes": out.stat().st_size,
+        "target": target.name,
+        "model": artefact.provenance.get("model", ""),
+        "stages": [_stage(stage) for stage in artefact.stages],
+        "nodes": {"device": len(on_device), "host": len(artefact.support) - len(on_device)},
+        "macs": {
+            "device": sum(row["macs"] for row in on_device),
+            "host": sum(row["macs"] for row in artefact.support if row["kind"] == "host"),
+        },
+        "calibration": {key: artefact.quantization.get(key) for key in ("method", "samples")},
+        "device": {
+            "cycles_modelled": sum(timing.total for timing in timings),
+            "latency_ms_modelled": 1e3 * sum(timing.latency_s for timing in timings),
+            "peak_ocm_bytes": max((timing.peak_ocm_bytes for timing in timings), default=0),
+            "ocm_bytes": target.memory.ocm_bytes,
+            "external_read_bytes": sum(timing.read_bytes for timing in timings),
+            "external_write_bytes": sum(timing.write_bytes for timing in timings),
+        },
+    }
+
+
+def compiled_text(document: dict[str, Any]) -> str:
+    """The same for people."""
+    device, nodes, macs = document["device"], document["nodes"], document["macs"]
+    share = 100 * macs["device"] / max(macs["device"] + macs["host"], 1)
+    calibration = document["calibration"]
+    samples = f", {calibration['samples']} samples" if calibration["samples"] else ""
+    return "\n".join(
+        (
+            f"{document['file']}: {size(document['file_bytes'])} for {document['target']}",
+            f"  device      {nodes['device']} of {nodes['device'] + nodes['host']} nodes, {share:.1f} % of "
+            f"{large(macs['device'] + macs['host'])} MACs, {len(document['stages'])} stages",
+            f"  calibration {calibration['method']}{samples}",
+            f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
+            f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
+            f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
+        )
+    )
+
+
+def _stage(stage: Any) -> dict[str, Any]:
+    kind = "device" if isinstance(stage, DeviceStage) else "host"
+    row = {"kind": kind, "inputs": list(stage.inputs), "outputs": list(stage.outputs)}
+    if isinstance(stage, DeviceStage):
+        row |= {"layers": len(stage.plan.program.layers), "commands": len(stage.plan.commands)}
+    return row
