@@ -1,0 +1,1 @@
+"""Charges a plan's commands to the ledger: the cycles."""

@@ -1,0 +1,159 @@
+"""The result of timing: every cycle of the critical path in exactly one category, by layer and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from axtool.types import Event
+
+CATEGORIES = ("mac", "compute", "data_array", "data_ocm", "data_external", "other")
+CAUSES = ("entry", "fence", "drain")  # what `other` is made of
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """The ledger of one layer, in cycles; `total` is its sum by construction. Bytes are of external memory."""
+
+    index: int
+    name: str
+    op: str
+    origin: tuple[str, ...]
+    ledger: Mapping[str, int]
+    causes: Mapping[str, int]
+    macs: int
+    read_bytes: int
+    write_bytes: int
+    utilisation: float  # of the MAC array's peak, over all cycles of the layer
+    bound: str
+    commands: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.ledger.values())
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A plan on a chip: layers in order, and the events that a trace shows."""
+
+    target: str
+    clock_hz: float
+    peak_macs_per_cycle: float
+    peak_ocm_bytes: int
+    ocm_bytes: int
+    layers: tuple[LayerTime, ...]
+    events: tuple[Event, ...] = field(default=(), repr=False)
+
+    @property
+    def total(self) -> int:
+        """Cycles of one frame."""
+        return sum(layer.total for layer in self.layers)
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """Cycles by category, over all layers."""
+        return {name: sum(layer.ledger[name] for layer in self.layers) for name in CATEGORIES}
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """What `other` is made of, over all layers."""
+        return {name: sum(layer.causes[name] for layer in self.layers) for name in CAUSES}
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def read_bytes(self) -> int:
+        return sum(layer.read_bytes for layer in self.layers)
+
+    @property
+    def write_bytes(self) -> int:
+        return sum(layer.write_bytes for layer in self.layers)
+
+    @property
+    def latency_s(self) -> float:
+        return self.total / self.clock_hz
+
+    @property
+    def frames_per_s(self) -> float:
+        return self.clock_hz / self.total if self.total else 0.0
+
+    @property
+    def utilisation(self) -> float:
+        """The part of the MAC array's peak that the frame uses."""
+        return self.macs / (self.total * self.peak_macs_per_cycle) if self.total else 0.0
+
+    @property
+    def bound(self) -> str:
+        """The category with the most cycles, in words."""
+        return words(self.ledger)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, units in the names."""
+        return {
+            "target": self.target,
+            "clock_hz": self.clock_hz,
+            "cycles": self.total,
+            "ledger_cycles": self.ledger,
+            "other_cycles": self.causes,
+            "latency_ms": self.latency_s * 1e3,
+            "frames_per_s": self.frames_per_s,
+            "macs": self.macs,
+            "mac_utilisation": self.utilisation,
+            "read_bytes": self.read_bytes,
+            "write_bytes": self.write_bytes,
+            "peak_ocm_bytes": self.peak_ocm_bytes,
+            "ocm_bytes": self.ocm_bytes,
+            "bound": self.bound,
+            "layers": [_layer_dict(layer) for layer in self.layers],
+        }
+
+
+def words(
+    ledger: Mapping[str, int], waits: Mapping[str, int] | None = None, amounts: Mapping[str, str] | None = None
+) -> str:
+    """What bound a ledger: its largest category. `waits` splits external cycles into reads and writes."""
+    category = max(CATEGORIES, key=lambda name: (ledger[name], -CATEGORIES.index(name)))
+    if not ledger[category]:
+        return "nothing to do"
+    if category == "data_external" and waits is not None:
+        category = max(waits, key=lambda name: waits[name])
+    text = {
+        "mac": "the MAC array",
+        "compute": "the ALU",
+        "data_array": "transfers inside the array",
+        "data_ocm": "the on-chip port",
+        "data_external": "external memory",
+        "reads": "external reads",
+        "writes": "external writes",
+        "other": "fixed costs (entry, fence, drain)",
+    }[category]
+    amount = (amounts or {}).get(category, "")
+    return f"bound by {text}: {amount}" if amount else f"bound by {text}"
+
+
+def mib(size: float) -> str:
+    """Bytes as text in binary units."""
+    return f"{size / MIB:.1f} MiB" if size >= MIB / 10 else f"{size / 1024:.1f} KiB"
+
+
+def _layer_dict(layer: LayerTime) -> dict[str, Any]:
+    return {
+        "index": layer.index,
+        "name": layer.name,
+        "op": layer.op,
+        "origin": list(layer.origin),
+        "cycles": layer.total,
+        "ledger_cycles": dict(layer.ledger),
+        "other_cycles": dict(layer.causes),
+        "macs": layer.macs,
+        "mac_utilisation": layer.utilisation,
+        "read_bytes": layer.read_bytes,
+        "write_bytes": layer.write_bytes,
+        "bound": layer.bound,
+        "commands": layer.commands,
+    }
