@@ -101,7 +101,7 @@ def inverse_qfp(scale: float) -> tuple[int, int]:
         raise ValueError(f"the inverse of the scale {scale} is not below 2^31")
     inverse = 1.0 / float(scale)
     f = 31 - bits(int(inverse))
-    return min(int(math.floor(math.ldexp(inverse, f) + 0.5)), 2**31 - 1), f
+    return min(math.floor(math.ldexp(inverse, f) + 0.5), 2**31 - 1), f
 
 
 def _ceil_log2(x: float) -> int:

@@ -19,7 +19,7 @@ SIZES = (1, 2, 3, 5, 8, 13)
 
 @dataclass(frozen=True)
 class Case:
-    """A layer and its operands: int8 (h, w, c), or 1-D flat data. `w` and `bias` are what a MAC op's data was made of."""
+    """A layer and its operands: int8 (h, w, c), or 1-D flat data. A MAC op's was packed from `w` and `bias`."""
 
     op: str
     in_dims: Dims

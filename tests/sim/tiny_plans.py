@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import is_empty, whole
 from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.packing import fold_bias, pack_conv_weights, pack_params
 from axtool.ops.regions import needed, written
 from axtool.sim.checks import LayerRow
 from axtool.types import Command, Layer, Plan, Program, QFormat, Slot, Tensor, Tile, View
+from tests.ops.cases import Case
 
 Cut = Callable[[str, tuple[int, int, int]], Sequence[Tile]]
 ANY = QFormat("int8", (1.0,))
@@ -166,3 +169,53 @@ def part_of(view: View, box: Tile) -> View:
 
 def random_int8(rng: np.random.Generator, *shape: int) -> NDArray[np.int8]:
     return rng.integers(-128, 128, shape, dtype=np.int8)
+
+
+def plan_of(case: Case, cut: Cut = one_box, staged: bool = False) -> tuple[Plan, dict[str, NDArray[np.int8]]]:
+    """One random layer as a plan, and its inputs."""
+    net, names, feeds = Tiny(), [], {}
+    for at, array in enumerate(case.operands):
+        name = f"operand{at}"
+        names.append(name)
+        if array.ndim == 1:
+            net.constant(name, array)
+        else:
+            net.input(name, array.shape)
+            feeds[name] = array[None]
+    net.layer(case.op, names, "out", case.out_dims, **case.attrs)
+    return net.plan(["out"], cut, staged), feeds
+
+
+def block_cuts(case: Case, seed: int) -> Cut:
+    """Random tiles; of a MAC op whole blocks of 16 channels inside whole groups."""
+    rng = np.random.default_rng(seed)
+    height, width, channels = (int(rng.integers(1, size + 1)) for size in case.out_dims)
+    if case.op in MAC_OPS:
+        grouped = case.op != "depthwise" and case.attrs["group"] > 1
+        share = case.out_dims[2] // case.attrs["group"]
+        channels = share * -(-channels // share) if grouped else 16 * -(-channels // 16)
+    return cuts(height, width, channels)
+
+
+def small_net(seed: int = 0) -> tuple[Tiny, dict[str, NDArray[np.int8]]]:
+    """conv -> max_pool -> concat of both -> add -> lut, every result used."""
+    rng = np.random.default_rng(seed)
+    net = Tiny()
+    net.input("x", (9, 8, 5), 3)
+    w = random_int8(rng, 19, 5, 3, 3)
+    wsum = w.reshape(19, -1).sum(axis=1, dtype=np.int64)
+    net.constant("w", pack_conv_weights(w, 1))
+    net.constant("p", pack_params(fold_bias(rng.integers(-900, 900, 19), 3, wsum), *qfp(0.002), wsum))
+    window = {"kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1)}
+    clamp = {"out_zp": -3, "lo": -128, "hi": 127}
+    dims = (9, 8, 19)
+    net.layer("conv", ["x", "w", "p"], "conv", dims, **window, group=1, x_zp=3, act=0, **clamp)
+    net.layer("max_pool", ["conv"], "pool", dims, **window)
+    (m, f), both = qfp(0.6), (9, 8, 38)
+    net.layer("concat", ["conv", "pool"], "both", both, axis=2, out_zp=0, parts=(0, -3, m, f, 19, -3, 0, 0))
+    table = random_int8(rng, 256)
+    net.constant("table", table)
+    net.layer("lut", ["both", "table"], "bent", both, per_channel=0)
+    scale = {"zp_a": 0, "m_a": m, "f_a": f, "zp_b": 0, "m_b": m, "f_b": f}
+    net.layer("add", ["both", "bent"], "out", both, a=both, b=both, **scale, sub=0, **clamp)
+    return net, {"x": random_int8(rng, 1, 9, 8, 5)}
