@@ -16,13 +16,10 @@ from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.config import refuse_overwrite
 from axtool.errors import UnsupportedError
-from axtool.graph.load import Loaded, freeze_overridable, load_model
-from axtool.graph.passes import Cleaned, clean
-from axtool.graph.passes.checking import Checker
-from axtool.graph.signature import inputs_of, outputs_of, to_bytes
+from axtool.graph.front import Front, Reading, read_front
+from axtool.graph.signature import to_bytes
 from axtool.graph.sites import sites_of
-from axtool.graph.split import Split, Stage, Verdict, split
-from axtool.graph.split_outputs import cut_outputs
+from axtool.graph.split import Stage, Verdict
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
@@ -35,7 +32,7 @@ from axtool.quant.formats import quantize_stage
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
-from axtool.types import Quantization, TensorSpec
+from axtool.types import Quantization
 
 log = logging.getLogger("axtool")
 
@@ -45,22 +42,15 @@ class Options:
     """What the user may choose. Calibration comes from `calib` or, already measured, from `ranges`."""
 
     target: str = "qc-u-1d7-16mb"
+    reading: Reading = field(default_factory=Reading)
     calib: tuple[str, ...] = ()
     ranges: Path | None = None
     method: str = "percentile"
-    percentile: float = 99.99
+    percentile: float = 99.999
     limit: int | None = None
     preparation: Preparation | None = None
     preprocess: str | None = None
-    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    dims: Mapping[str, int] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()
-    permissive: bool = False
-    fix_fp16: bool = False
-    check: bool = False
     jobs: int = 1
-    disable: tuple[str, ...] = ()
-    keep_overridable: bool = False
     task: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -69,18 +59,6 @@ class Progress(Protocol):
 
     def step(self, name: str) -> None: ...
     def count(self, done: int, total: int) -> None: ...
-
-
-@dataclass(frozen=True)
-class Front:
-    """The ONNX half of the road: the user's model, cleaned and cut. It needs no data."""
-
-    loaded: Loaded
-    cleaned: Cleaned
-    parts: Split
-    target: Target
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -103,9 +81,9 @@ def compile_file(model: Path, out: Path, options: Options, progress: Progress, *
 
 def compile_model(model: Path, options: Options, progress: Progress) -> Compiled:
     """The whole road. Raises the AxError of the step that cannot go on."""
-    front = read_and_cut(model, options, progress)
+    target = load_target(options.target)
+    front = read_front(model, target, options.reading, step=progress.step)  # load -> clean -> split
     require_device(front)
-    freeze_defaults(front.loaded)
     samples = open_calibration(front, options)
     ranges = measure(front, samples, options, progress)
     stages: list[HostStage | DeviceStage] = []
@@ -114,56 +92,19 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
             stages.append(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
             continue
         progress.step("quantizing")
-        numbers = quantize(stage, ranges, front)
+        numbers = quantize(stage, ranges, front, target)
         progress.step("planning")
-        stages.append(build_stage(stage, numbers, front.target, check=options.check))
-    return Compiled(assemble(front, stages, samples, ranges, options), front, ranges)
-
-
-def read_and_cut(model: Path, options: Options, progress: Progress) -> Front:
-    """Load, clean and split. Works for any model that loads, even one of which the device can run nothing."""
-    target = load_target(options.target)
-    progress.step("reading")
-    loaded = load_model(
-        model,
-        input_shapes=options.input_shapes,
-        dims=options.dims,
-        permissive=options.permissive,
-        fix_fp16=options.fix_fp16,
-    )
-    frozen = freeze_overridable(loaded.model)
-    if frozen:
-        shown = ", ".join(frozen[:4]) + (f" and {len(frozen) - 4} more" if len(frozen) > 4 else "")
-        log.warning("%s: made constant, and no longer inputs: %s", model, shown)
-    progress.step("cleaning")
-    if not options.keep_overridable:
-        freeze_overridable(loaded.model)
-    cleaned = clean(loaded.model, check=Checker() if options.check else None, disable=options.disable)
-    say(loaded, cleaned)
-    progress.step("splitting")
-    graph = cleaned.model
-    if options.outputs:
-        graph = cut_outputs(graph, options.outputs, dict(cleaned.names))
-    return Front(loaded, cleaned, split(graph, target), target, inputs_of(graph), outputs_of(graph))
-
-
-def freeze_defaults(loaded: Loaded) -> None:
-    """Say that initializers which a caller could have replaced are constants from here on."""
-    if loaded.overridable:
-        names = ", ".join(loaded.overridable[:4]) + (", …" if len(loaded.overridable) > 4 else "")
-        log.warning("%s: default values become constants and cannot be fed any more: %s", loaded.path.name, names)
-
-
-def say(loaded: Loaded, cleaned: Cleaned) -> None:
-    """Warn of what was found in the file; note what was done to it."""
-    for line in loaded.warnings:
-        log.warning("%s", line)
-    for line in (*loaded.notes, *cleaned.notes):
-        log.info("%s", line)
+        stages.append(build_stage(stage, numbers, target, check=options.reading.check))
+    return Compiled(assemble(front, target, stages, samples, ranges, options), front, ranges)
 
 
 def require_device(front: Front) -> None:
-    """Raise UnsupportedError, with every reason, for a model of which the device can run nothing."""
+    """Raise UnsupportedError, with every reason, for a model of which the device can run nothing.
+
+    Inputs with a default value, which are constants from here on, are named in a warning.
+    """
+    if front.frozen:
+        log.warning("default values became constants and cannot be fed any more: %s", ", ".join(front.frozen))
     if front.parts.device_nodes:
         return
     rows = [f"{v.op} '{v.name}' (node {v.index}): {' '.join(v.reasons)}" for v in front.parts.verdicts]
@@ -206,10 +147,10 @@ def measure(front: Front, samples: Samples | None, options: Options, progress: P
     return ranges
 
 
-def quantize(stage: Stage, ranges: Ranges, front: Front) -> Quantization:
+def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:
     """Formats and weights of one device stage."""
     sites = sites_of(stage.model)
-    numbers = quantize_stage(sites, ranges, front.target, stage.inputs, stage.outputs, front.cleaned.given)
+    numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
     for line in numbers.notes:
         log.info("%s", line)
     return numbers
@@ -228,6 +169,7 @@ def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: b
 
 def assemble(
     front: Front,
+    target: Target,
     stages: list[HostStage | DeviceStage],
     samples: Samples | None,
     ranges: Ranges,
@@ -237,7 +179,7 @@ def assemble(
     preparation = samples.preparation if samples is not None else options.preparation
     loaded = front.loaded
     return Artefact(
-        target=target_to_dict(front.target),
+        target=target_to_dict(target),
         inputs=front.inputs,
         outputs=front.outputs,
         stages=tuple(stages),

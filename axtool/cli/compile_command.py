@@ -41,9 +41,7 @@ def compile_command(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Use at most this many samples.", rich_help_panel=QUANT)
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.", rich_help_panel=QUANT)
-    ] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.", rich_help_panel=QUANT)] = 1,
     resize: o.Resize = None,
     mean: o.Mean = None,
     std: o.Std = None,
@@ -77,12 +75,22 @@ def compile_command(
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.compiler import Options, compile_file
+    from axtool.graph.front import Reading
     from axtool.quant.ranges import write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
 
     out = out or Path(model.name).with_suffix(".axm")
     chosen = Options(
         target=target,
+        reading=Reading(
+            input_shapes=o.shapes(input_shape),
+            dims=o.dims(dim),
+            outputs=tuple(part.strip() for part in outputs.split(",")) if outputs else (),
+            permissive=permissive,
+            fix_fp16=fix_fp16,
+            check=check,
+            disable=tuple(disable_pass or ()),
+        ),
         calib=tuple(calib or ()),
         ranges=ranges,
         method=method,
@@ -90,14 +98,7 @@ def compile_command(
         limit=limit,
         preparation=o.preparation(resize, mean, std, scale, color, layout, fill),
         preprocess=preprocess,
-        input_shapes=o.shapes(input_shape),
-        dims=o.dims(dim),
-        outputs=tuple(part.strip() for part in outputs.split(",")) if outputs else (),
-        permissive=permissive,
-        fix_fp16=fix_fp16,
-        check=check,
         jobs=jobs,
-        disable=tuple(disable_pass or ()),
     )
     with Progress(quiet=quiet).shown() as progress:
         compiled = compile_file(model, out, chosen, progress, force=force)

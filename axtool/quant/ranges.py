@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from axtool.config import write_whole
 from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
 
@@ -96,3 +97,8 @@ def ranges_text(ranges: Ranges) -> str:
 def _is_range(value: object) -> bool:
     numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
     return numbers and all(math.isfinite(v) for v in value) and value[0] <= value[1]  # type: ignore[index, attr-defined]
+
+
+def write_ranges(path: Path, ranges: Ranges, *, force: bool = False) -> None:
+    """Write the JSON file whole or not at all. Errors as `axtool.config.write_whole`."""
+    write_whole(path, ranges_text(ranges).encode(), force=force)

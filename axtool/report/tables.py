@@ -6,7 +6,9 @@ import sys
 from collections.abc import Sequence
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", right: Sequence[int] = ()) -> str:
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", right: Sequence[int] = ()
+) -> str:
     """Text of a table; `right` are the columns whose cells are numbers. Cells wrap, they are never cut off."""
     from rich import box
     from rich.console import Console

@@ -1,0 +1,78 @@
+"""`axtool run`: one frame through a compiled model, or through a float one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axtool.cli import options as o
+from axtool.cli.console import Force, Json, Quiet, Verbose, emit, set_up
+
+
+def run_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .axm file, or an .onnx with --engine float.")],
+    data: Annotated[
+        list[str] | None, typer.Argument(metavar="[INPUT]...", help="An image, .npy or .npz, or NAME=file.")
+    ] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", metavar="NAME=FILE", help="Data of one input, or a feeds.npz.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.npz", help="Save the outputs as arrays.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE.png", help="Save the picture with what was found.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", "-e", metavar="native|reference|float", help="The bits of the first two agree.")
+    ] = "native",
+    threads: Annotated[int, typer.Option("--threads", min=1, max=256, help="Of the native engine and the host.")] = 1,
+    isa: Annotated[
+        str, typer.Option("--isa", help="Instruction set: auto, portable, avx2, avx512vnni, neon.")
+    ] = "auto",
+    resize: o.Resize = None,
+    mean: o.Mean = None,
+    std: o.Std = None,
+    scale: o.Scale = None,
+    color: o.Color = None,
+    layout: o.Layout = None,
+    fill: o.Fill = None,
+    preprocess: o.Preprocess = None,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    permissive: o.Permissive = False,
+    fix_fp16: o.FixFp16 = False,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a model on one input and print what comes out.
+
+    Examples: axtool run model.axm photo.jpg --save annotated.png · axtool run model.onnx --engine float -i x=feed.npy
+    """
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.report.results import run_document, run_text
+    from axtool.zoo.frame import Request, run_frame
+
+    request = Request(
+        model=model,
+        items=(*(data or ()), *(inputs or ())),
+        engine=engine,
+        threads=threads,
+        isa=isa,
+        prepare=lambda base: o.preparation(resize, mean, std, scale, color, layout, fill, base),
+        preprocess=preprocess,
+        input_shapes=o.shapes(input_shape),
+        dims=o.dims(dim),
+        permissive=permissive,
+        fix_fp16=fix_fp16,
+    )
+    frame = run_frame(request, arrays=out, picture=save, force=force)
+    document = run_document(str(model), frame.engine, frame.outputs, frame.times_s, frame.modelled_ms, frame.result)
+    if as_json:
+        emit(document)
+    else:
+        typer.echo(run_text(document))

@@ -1,0 +1,82 @@
+"""model.onnx  ->  the ONNX half of the road: loaded, cleaned, cut into stages. It needs no data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from axtool.graph.load import Loaded, freeze_overridable, load_model
+from axtool.graph.passes import Cleaned, clean
+from axtool.graph.passes.checking import Checker
+from axtool.graph.signature import inputs_of, outputs_of
+from axtool.graph.split import Split, split
+from axtool.graph.split_outputs import cut_outputs
+from axtool.target import Target
+from axtool.types import TensorSpec
+
+log = logging.getLogger("axtool")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a model: what the user fixes, what is forgiven, where it ends."""
+
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    permissive: bool = False
+    fix_fp16: bool = False
+    check: bool = False
+    disable: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Front:
+    """The user's model, cleaned and cut. `frozen` names inputs with a default value that became constants."""
+
+    loaded: Loaded
+    cleaned: Cleaned
+    parts: Split
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    frozen: tuple[str, ...] = ()
+
+
+def read_front(
+    path: Path,
+    target: Target,
+    reading: Reading,
+    *,
+    freeze: bool = True,
+    step: Callable[[str], None] = lambda name: None,
+) -> Front:
+    """Load, clean and split. Works for any model that loads, even one of which the device can run nothing.
+
+    `freeze` makes constants of initializers that a caller could replace. Raises the AxError of the step that fails.
+    """
+    step("reading")
+    loaded = load_model(
+        path,
+        input_shapes=reading.input_shapes,
+        dims=reading.dims,
+        permissive=reading.permissive,
+        fix_fp16=reading.fix_fp16,
+    )
+    _say(loaded.warnings, logging.WARNING)
+    _say(loaded.notes, logging.INFO)
+    frozen = freeze_overridable(loaded.model) if freeze else ()
+    step("cleaning")
+    cleaned = clean(loaded.model, check=Checker() if reading.check else None, disable=reading.disable)
+    _say(cleaned.notes, logging.INFO)
+    step("splitting")
+    graph = cleaned.model
+    if reading.outputs:
+        graph = cut_outputs(graph, reading.outputs, dict(cleaned.names))
+    return Front(loaded, cleaned, split(graph, target), inputs_of(graph), outputs_of(graph), frozen)
+
+
+def _say(lines: Sequence[str], level: int) -> None:
+    for line in lines:
+        log.log(level, "%s", line)

@@ -1,0 +1,87 @@
+"""Outputs of one run  ->  a JSON document and lines: classes or detections where the task is known, else figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.report.tables import table
+from axtool.report.units import header, seconds, shape
+
+
+def output_row(name: str, array: NDArray[Any]) -> dict[str, Any]:
+    """Name, shape, type, and min, mean and max of the finite values (None where there are none)."""
+    numeric = array.astype(np.float64) if array.dtype.kind in "fiub" else np.zeros(0)
+    values = numeric[np.isfinite(numeric)]
+    some = values.size > 0
+    return {
+        "name": name,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "min": float(values.min()) if some else None,
+        "mean": float(values.mean()) if some else None,
+        "max": float(values.max()) if some else None,
+        "non_finite": int(numeric.size - values.size),
+    }
+
+
+def run_document(
+    model: str,
+    engine: str,
+    outputs: Mapping[str, NDArray[Any]],
+    times: Mapping[str, float],
+    modelled_ms: float | None,
+    result: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The document of `axtool run`. Times are measured on this machine; `device_ms_modelled` is the chip's."""
+    return {
+        **header("run"),
+        "model": model,
+        "engine": engine,
+        "outputs": [output_row(name, array) for name, array in outputs.items()],
+        "result": None if result is None else dict(result),
+        "time": {
+            **{f"{name}_ms_measured": 1e3 * value for name, value in times.items()},
+            "device_ms_modelled": modelled_ms,
+        },
+    }
+
+
+def run_text(document: Mapping[str, Any]) -> str:
+    """The same for people."""
+    lines = []
+    result = document["result"]
+    if result is not None and result["kind"] == "classification":
+        rows = [(row["label"], f"{row['score']:.4f}", row["index"]) for row in result["classes"]]
+        lines.append(table(("class", "score", "index"), rows, right=(1, 2)))
+    elif result is not None:
+        rows = [
+            (row["label"], f"{row['score']:.3f}", ", ".join(f"{v:.1f}" for v in row["box"]))
+            for row in result["detections"]
+        ]
+        lines.append(table(("object", "score", "box x1, y1, x2, y2 (pixels of the image)"), rows, right=(1,)))
+        if not rows:
+            lines.append(f"nothing found above {result['threshold']:g}")
+    if result is None:
+        rows = [
+            (r["name"], shape(r["shape"]), r["dtype"], *(_short(r[k]) for k in ("min", "mean", "max")))
+            for r in document["outputs"]
+        ]
+        lines.append(table(("output", "shape", "type", "min", "mean", "max"), rows, right=(3, 4, 5)))
+    time = document["time"]
+    parts = [
+        f"{name.removesuffix('_ms_measured')} {seconds(value / 1e3)}"
+        for name, value in time.items()
+        if name.endswith("measured")
+    ]
+    lines.append(f"measured here ({document['engine']} engine): {', '.join(parts)}")
+    if time["device_ms_modelled"] is not None:
+        lines.append(f"modelled on the chip: device {seconds(time['device_ms_modelled'] / 1e3)}")
+    return "\n".join(lines)
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"

@@ -1,0 +1,107 @@
+"""One input through a compiled model  ->  its outputs, what they mean, and how long each part took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.errors import UsageError
+from axtool.inputs.feeds import read_feeds
+from axtool.inputs.images import is_image_name
+from axtool.inputs.prepare import Placement, Preparation
+from axtool.inputs.spec import InputSpec
+from axtool.runtime.model import CompiledModel, load
+from axtool.runtime.task import interpret
+from axtool.target_file import target_from_dict
+from axtool.timing.model import time_plan
+from axtool.types import TensorSpec
+
+Prepare = Callable[[Preparation | None], Preparation | None]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What `axtool run` shows. `times_s` are measured here; `modelled_ms` is the device's time on the chip."""
+
+    engine: str
+    outputs: Mapping[str, NDArray[Any]]
+    times_s: Mapping[str, float]
+    modelled_ms: float | None
+    result: Mapping[str, Any] | None
+    picture: Path | None
+
+
+def run_axm(
+    path: Path,
+    items: Sequence[str],
+    *,
+    prepare: Prepare = lambda base: base,
+    preprocess: str | None = None,
+    engine: str = "native",
+    threads: int = 1,
+    isa: str = "auto",
+) -> Frame:
+    """Run an .axm file on the inputs `items`; `prepare` may change the preparation that the file holds."""
+    if engine not in ("native", "reference"):
+        raise UsageError(f"engine '{engine}' cannot run an .axm", hint="native or reference", code="bad-option")
+    model = load(path, engine=engine, threads=threads, isa=isa)
+    preparation, feeds, prepared_s = feeds_of(model.inputs, items, stored_preparation(model), prepare, preprocess)
+    start = time.perf_counter()
+    run = model.run(feeds)
+    total = time.perf_counter() - start
+    picture, placement = picture_of(items, preparation, model.inputs)
+    task = model.artefact.task
+    result = interpret(task, run.outputs, placement) if task else None
+    times = {"prepare": prepared_s, "device": run.device_s, "host": run.host_s, "frame": total}
+    return Frame(engine, run.outputs, times, modelled_ms(model), result, picture)
+
+
+def stored_preparation(model: CompiledModel) -> Preparation | None:
+    """How the file says that its inputs are made."""
+    stored = model.artefact.preparation
+    return None if stored is None else Preparation.from_dict(stored)
+
+
+def modelled_ms(model: CompiledModel) -> float:
+    """Milliseconds of the device stages on the chip, modelled."""
+    target = target_from_dict(model.artefact.target)
+    return 1e3 * sum(time_plan(device.plan, target).latency_s for device in model.devices)
+
+
+def feeds_of(
+    specs: Sequence[TensorSpec],
+    items: Sequence[str],
+    base: Preparation | None,
+    prepare: Prepare,
+    preprocess: str | None,
+) -> tuple[Preparation | None, dict[str, NDArray[Any]], float]:
+    """(preparation used, feeds, seconds it took)."""
+    if not items:
+        wanted = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
+        raise UsageError("no input is given", hint=f"give an image, .npy or .npz for {wanted}", code="missing-input")
+    preparation = prepare(base)
+    start = time.perf_counter()
+    inputs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in specs]
+    feeds = read_feeds(items, inputs, preparation, preprocess)
+    return preparation, {name: np.asarray(a) for name, a in feeds.items()}, time.perf_counter() - start
+
+
+def picture_of(
+    items: Sequence[str], preparation: Preparation | None, specs: Sequence[TensorSpec]
+) -> tuple[Path | None, Placement | None]:
+    """The picture among the inputs, and where it lies in the model's input."""
+    paths = [Path(item.split("=", 1)[-1]) for item in items]
+    found = [path for path in paths if is_image_name(path) and path.is_file()]
+    if len(found) != 1 or not specs:
+        return None, None
+    from axtool.inputs.images import read_image
+
+    height, width = read_image(found[0]).shape[:2]
+    spec = InputSpec(specs[0].name, specs[0].shape, specs[0].dtype)
+    return found[0], (preparation or Preparation()).resolve(spec).place(height, width)
