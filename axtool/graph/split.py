@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import onnx_ir as ir
 
 from axtool.graph.functions import attach
+from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.sites import sites_of
 from axtool.graph.split_outputs import cut_outputs
 from axtool.graph.split_place import Graph, Placement, place
 from axtool.ops.costs import macs
 from axtool.ops.limits import Reason, why_not
 from axtool.target import Target
-from axtool.types import Site
+from axtool.types import QFormat, Site
 
 Judge = Callable[[Site, Target], tuple[Reason, ...]]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A piece of the model that runs in one place. `model` is complete: its graph has these inputs and outputs."""
+    """A piece of the model that runs in one place. `model` is complete: its graph has these inputs and outputs.
+
+    `given` are the formats that the file prescribes for tensors of this piece (`Cleaned.given`).
+    """
 
     kind: Literal["host", "device"]
     model: ir.Model
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    given: Mapping[str, QFormat] = field(default_factory=dict)
+
+    @cached_property
+    def float_model(self) -> ir.Model:
+        """What stands for the user's file in onnxruntime: `model`, rounding where a quantized file rounds."""
+        return restore_qdq(self.model, self.given)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a node runs and why. `stage` is a position in `Split.stages`; reasons and advice are empty on the device."""
+    """Where a node runs and why (nothing, on the device). `stage` is a position in `Split.stages`."""
 
     name: str
     index: int
@@ -67,9 +78,17 @@ class Split:
         return sum(verdict.kind == "device" for verdict in self.verdicts)
 
 
-def split(model: ir.Model, target: Target, outputs: Sequence[str] = (), *, judge: Judge = why_not) -> Split:
+def split(
+    model: ir.Model,
+    target: Target,
+    outputs: Sequence[str] = (),
+    *,
+    given: Mapping[str, QFormat] | None = None,
+    judge: Judge = why_not,
+) -> Split:
     """Place every node and cut the model into stages. `model` is left as it is.
 
+    `given` are the formats of `Cleaned.given`, handed on to the stages.
     `outputs` makes those tensors the outputs (see `cut_outputs`; UsageError for an unknown one). A model of which
     nothing runs on the device is one host stage: the caller decides what to say (`device_nodes` is 0).
     """
@@ -81,7 +100,7 @@ def split(model: ir.Model, target: Target, outputs: Sequence[str] = (), *, judge
     placement = place(graph, [judge(site, target) for site in sites])
     order = sorted(set(placement.levels))
     stage_of = {level: at for at, level in enumerate(order)}
-    stages = tuple(_stage(model, nodes, placement, level) for level in order)
+    stages = tuple(_stage(model, nodes, placement, level, given or {}) for level in order)
     return Split(stages, tuple(_verdict(site, at, placement, stage_of) for at, site in enumerate(sites)))
 
 
@@ -103,32 +122,35 @@ def _reads(node: ir.Node) -> list[ir.Value]:
     graph = node.graph
     values = [value for value in node.inputs if value is not None]
     for attr in node.attributes.values():
-        graphs = [attr.as_graph()] if attr.type == ir.AttributeType.GRAPH else ()
-        graphs = attr.as_graphs() if attr.type == ir.AttributeType.GRAPHS else graphs
-        for inner in graphs:
+        graphs = [attr.as_graph()] if attr.type == ir.AttributeType.GRAPH else []
+        for inner in attr.as_graphs() if attr.type == ir.AttributeType.GRAPHS else graphs:
             for deep in inner.all_nodes():
                 values += [value for value in deep.inputs if value is not None and value.graph is graph]
             values += [value for value in inner.outputs if value.graph is graph]
     return values
 
 
-def _stage(model: ir.Model, nodes: Sequence[ir.Node], placement: Placement, level: int) -> Stage:
+def _stage(
+    model: ir.Model, nodes: Sequence[ir.Node], placement: Placement, level: int, given: Mapping[str, QFormat]
+) -> Stage:
     """The nodes of one level as a model of their own."""
     mine = [node for node, at in zip(nodes, placement.levels, strict=True) if at == level]
     made = {value for node in mine for value in node.outputs}
     others = [node for node, at in zip(nodes, placement.levels, strict=True) if at != level]
     wanted = {value for node in others for value in _reads(node)} | set(model.graph.outputs)
-    given = [value for value in model.graph.inputs if not value.is_initializer()]
-    given += [value for node in others for value in node.outputs]
+    offered = [value for value in model.graph.inputs if not value.is_initializer()]
+    offered += [value for node in others for value in node.outputs]
     read = {value for node in mine for value in _reads(node)}
-    inputs = [value for value in given if value in read]
+    inputs = [value for value in offered if value in read]
     final = [value for value in dict.fromkeys(model.graph.outputs) if value in made]
     outputs = [value for node in mine for value in node.outputs if value in wanted and value not in final] + final
     graph = ir.convenience.extract(model.graph, inputs, outputs)
     graph.name = f"{model.graph.name or 'model'}_{level}"
     graph.opset_imports.update(model.opset_imports)
     piece = attach(ir.Model(graph, ir_version=model.ir_version, producer_name=model.producer_name))
-    return Stage("device" if level % 2 else "host", piece, _names(inputs), _names(outputs))
+    inside = {*_names([*graph.inputs, *graph.initializers.values()]), *_names([v for n in graph for v in n.outputs])}
+    formats = {name: fmt for name, fmt in given.items() if name in inside}
+    return Stage("device" if level % 2 else "host", piece, _names(inputs), _names(outputs), formats)
 
 
 def _names(values: Sequence[ir.Value]) -> tuple[str, ...]:

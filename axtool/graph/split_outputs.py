@@ -10,10 +10,11 @@ from axtool.errors import UsageError, nearest
 
 
 def cut_outputs(model: ir.Model, outputs: Sequence[str], names: dict[str, str] | None = None) -> ir.Model:
-    """Make `outputs` the outputs of `model`, in that order, and drop what they do not need. Changes and returns `model`.
+    """Make `outputs` the outputs of `model`, in that order, and drop what they do not need.
 
-    `names` maps names of the user's file to names of the model, where passes have changed them. Raises UsageError that
-    lists every unknown name with its nearest ones.
+    `model` is changed and returned. Cut before the passes run: what they fold away cannot be named afterwards. `names`
+    maps names of the user's file to names of the model, where passes have changed them. Raises UsageError that lists
+    every unknown name with its nearest ones.
     """
     from onnx_ir.passes.common import RemoveUnusedNodesPass
 
@@ -24,12 +25,10 @@ def cut_outputs(model: ir.Model, outputs: Sequence[str], names: dict[str, str] |
     if missing:
         shown = sorted(set(known) | set(names or {}))
         inputs = {value.name for value in graph.inputs}
-        details = [
-            f"'{name}' is an input: nothing is left to compute" if name in inputs else f"'{name}': {nearest(name, shown)}"
-            for name in missing
-        ]
+        hints = {name: "it is an input" if name in inputs else nearest(name, shown) for name in missing}
+        details = [f"'{name}': {hint}" for name, hint in hints.items()]
         what = f"no tensor is called {', '.join(repr(name) for name in missing)}"
-        raise UsageError(what, hint=details[0].split(": ", 1)[1], details=details, code="unknown-output")
+        raise UsageError(what, hint=hints[missing[0]], details=details, code="unknown-output")
     if len(set(outputs)) != len(outputs):
         raise UsageError(f"an output is named twice: {', '.join(outputs)}", code="duplicate-output")
     graph.outputs.clear()

@@ -129,8 +129,9 @@ def _pieces(graph: Graph, device: set[int], levels: list[int]) -> list[list[int]
     piece_of: dict[int, list[int]] = {}
     for at in sorted(device):
         joined = [at]
-        for one in {id(piece_of[b]): piece_of[b] for b in graph.before[at] if b in piece_of and levels[b] == levels[at]}.values():
-            joined += one
+        near = [piece_of[one] for one in graph.before[at] if one in piece_of and levels[one] == levels[at]]
+        for piece in {id(piece): piece for piece in near}.values():
+            joined += piece
         for member in joined:
             piece_of[member] = joined
     return [sorted(piece) for piece in {id(piece): piece for piece in piece_of.values()}.values()]

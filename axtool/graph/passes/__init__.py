@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from axtool.errors import UsageError, nearest
 from axtool.graph.functions import attach
+from axtool.graph.passes.absorb_qdq import absorb_qdq
 from axtool.graph.passes.cancel_transposes import cancel_transposes
 from axtool.graph.passes.fold_affine import fold_affine
 from axtool.graph.passes.fold_batchnorm import fold_batchnorm
@@ -21,14 +22,17 @@ from axtool.graph.passes.fold_constants import fold_constants
 from axtool.graph.passes.fold_pad import fold_pad
 from axtool.graph.passes.fuse_clip import fuse_clip
 from axtool.graph.passes.fuse_gates import fuse_gates
+from axtool.graph.passes.import_integer import import_integer
+from axtool.graph.passes.import_qoperator import import_qoperator
 from axtool.graph.passes.infer import infer_shapes
 from axtool.graph.passes.merge_duplicates import merge_duplicates
 from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
 from axtool.graph.passes.remove_noops import remove_noops
+from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.passes.simplify_pools import simplify_pools
 from axtool.graph.passes.tidy import drop_unused, inline_functions, lift_constants
 from axtool.graph.passes.widen_floats import widen_floats
-from axtool.graph.passes.work import Work
+from axtool.graph.passes.work import Work, values_of
 from axtool.types import QFormat
 
 
@@ -44,6 +48,10 @@ PASSES: tuple[Pass, ...] = (
     Pass("remove-noops", remove_noops),
     Pass("fold-constants", fold_constants),
     Pass("widen-floats", widen_floats),
+    Pass("import-integer", import_integer),
+    Pass("import-qoperator", import_qoperator, reshapes=True),
+    Pass("absorb-qdq", absorb_qdq, reshapes=True),
+    Pass("fold-constants-again", fold_constants),
     Pass("normalize-arithmetic", normalize_arithmetic),
     Pass("remove-noops-again", remove_noops),
     Pass("fuse-clip", fuse_clip),
@@ -58,7 +66,10 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-class PassResult(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """How often a pass hit."""
+
     name: str
     count: int
 
@@ -94,21 +105,29 @@ def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[st
     log = [_run(work, step, check) for step in PASSES if step.name not in disable]
     infer_shapes(model)
     attach(model)
-    live = {value for node in work.graph for value in (*node.inputs, *node.outputs)}
-    present = {value.name for value in (*live, *work.graph.inputs) if value is not None}
-    given = {value.name: fmt for value, fmt in work.given.items() if value.name and value in live}
+    present = {value.name for value in values_of(work.graph)}
     names = {old: new for old, new in work.aliases.items() if new in present and old not in present}
-    return Cleaned(model, tuple(log), given, tuple(work.notes), names)
+    return Cleaned(model, tuple(log), _given(work), tuple(work.notes), names)
 
 
 def _run(work: Work, step: Pass, check: Check | None) -> PassResult:
-    before = attach(work.model).clone() if check is not None else None
+    before = _rounding(work) if check is not None else None
     count = step.run(work)
     if count and step.reshapes:
         infer_shapes(work.model)
     if count and check is not None and before is not None:
-        check(before, attach(work.model), step.name)
+        check(before, _rounding(work), step.name)
     return PassResult(step.name, count)
+
+
+def _rounding(work: Work) -> ir.Model:
+    """A copy of the model as it is, which rounds where the file rounds."""
+    return restore_qdq(attach(work.model).clone(), _given(work))
+
+
+def _given(work: Work) -> dict[str, QFormat]:
+    live = {value for node in work.graph for value in (*node.inputs, *node.outputs)}
+    return {value.name: fmt for value, fmt in work.given.items() if value.name and value in live}
 
 
 def _known(names: Sequence[str] | Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Transpose, Transpose  ->  one or none; also across element-wise ops between them (NHWC graphs exported by TensorFlow).
+"""Transpose, Transpose  ->  one or none, also across element-wise ops between them (graphs exported from TensorFlow).
 
 What lies between a cancelled pair holds its numbers in another order than before, so it gets a new name.
 """

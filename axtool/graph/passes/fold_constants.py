@@ -53,7 +53,7 @@ def _fold_shapes(work: Work) -> int:
         start, end = node.attributes.get("start"), node.attributes.get("end")
         part = shape[slice(start.as_int() if start else None, end.as_int() if end else None)]
         array = np.array(part if node.op_type == "Shape" else np.prod(shape, dtype=np.int64), np.int64)
-        _become_constant(work, node.outputs[0], array)
+        replace_by_constant(work, node.outputs[0], array)
         work.graph.remove(node, safe=True)
         count += 1
     return count
@@ -105,7 +105,7 @@ def _replace(work: Work, nodes: list[ir.Node], stubborn: set[ir.Node]) -> int:
     if arrays is None:
         return sum(_replace_one(work, node, stubborn) for node in nodes)
     for value, array in zip(frontier, arrays, strict=True):
-        _become_constant(work, value, array)
+        replace_by_constant(work, value, array)
     for node in reversed(nodes):
         work.graph.remove(node, safe=True)
     return len(nodes)
@@ -119,7 +119,7 @@ def _replace_one(work: Work, node: ir.Node, stubborn: set[ir.Node]) -> int:
         stubborn.add(node)
         return 0
     for value, array in zip(wanted, arrays, strict=True):
-        _become_constant(work, value, array)
+        replace_by_constant(work, value, array)
     work.graph.remove(node, safe=True)
     return 1
 
@@ -131,6 +131,10 @@ def evaluate(work: Work, outputs: Sequence[ir.Value]) -> list[NDArray[Any]] | No
     if not outputs:
         return []
     graph = ir.convenience.extract(work.graph, [], list(outputs))
+    graph.opset_imports.update(work.model.opset_imports)
+    for value in graph.initializers.values():
+        if isinstance(value.const_value, ir.ExternalTensor):
+            value.const_value = ir.tensor(value.const_value.numpy(), name=value.name)
     model = ir.Model(graph, ir_version=work.model.ir_version)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -145,7 +149,7 @@ def evaluate(work: Work, outputs: Sequence[ir.Value]) -> list[NDArray[Any]] | No
         return None
 
 
-def _become_constant(work: Work, value: ir.Value, array: NDArray[Any]) -> None:
+def replace_by_constant(work: Work, value: ir.Value, array: NDArray[Any]) -> ir.Value:
     """An initializer takes the readers and the name of `value`, whose node can then go."""
     name, node = value.name, value.producer()
     assert name is not None
@@ -160,3 +164,4 @@ def _become_constant(work: Work, value: ir.Value, array: NDArray[Any]) -> None:
         value.replace_all_uses_with(made)
         value.name = work.fresh(f"{name}_unused")
         made.name = name
+    return made

@@ -33,7 +33,8 @@ def _fold(work: Work, node: ir.Node) -> bool:
     if any(before[:2]) or any(after[:2]) or min(before + after) < 0:
         return False
     own = node.attributes.get("pads")
-    pads = tuple(own.as_ints()) if own is not None and not (mode and mode.as_string() == "VALID") else (0,) * 2 * len(before[2:])
+    bare = own is None or (mode is not None and mode.as_string() == "VALID")
+    pads = (0,) * 2 * len(before[2:]) if bare or own is None else tuple(own.as_ints())
     total = tuple(a + b for a, b in zip(pads, before[2:] + after[2:], strict=True))
     if not _legal(node, pad, float(given["value"]), pads, total):
         return False

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from axtool.graph.passes.work import Work, constant, feeds_only, is_float, made_by, scalar
+from axtool.graph.passes.work import Work, feeds_only, is_float, made_by, rank_of, scalar
 
 FLT_MAX = float(np.finfo(np.float32).max)
 
@@ -34,11 +34,9 @@ def bounds(work: Work, node: ir.Node | None) -> tuple[ir.Value, float, float] | 
         return (first, attrs["min"], attrs["max"]) if attrs else None
     if node.op_type in ("Max", "Min") and len(node.inputs) == 2:
         for value, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-            bound = scalar(other)
-            array = constant(other)
-            if bound is not None and array is not None and value is not None and value.shape is not None:
-                if array.ndim <= len(value.shape):
-                    return (value, bound, math.inf) if node.op_type == "Max" else (value, -math.inf, bound)
+            bound, rank, own = scalar(other), rank_of(other), rank_of(value)
+            if value is not None and bound is not None and rank is not None and own is not None and rank <= own:
+                return (value, bound, math.inf) if node.op_type == "Max" else (value, -math.inf, bound)
     return None
 
 

@@ -1,4 +1,4 @@
-"""If with a known condition  ->  the nodes of the branch that is taken; what the branch reads from outside stays read."""
+"""If with a known condition  ->  the nodes of the branch that is taken; it still reads what it read from outside."""
 
 from __future__ import annotations
 

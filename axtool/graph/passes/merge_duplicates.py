@@ -1,4 +1,4 @@
-"""Initializers with the same type, dimensions and bytes  ->  one. 0.0 and -0.0, or 2 and 4, or (1,) and (), stay apart."""
+"""Initializers with the same type, dimensions and bytes  ->  one. 0.0 and -0.0, or (1,) and (), stay apart."""
 
 from __future__ import annotations
 

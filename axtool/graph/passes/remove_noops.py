@@ -1,4 +1,4 @@
-"""Nodes that change nothing  ->  gone: Identity, inference Dropout, Cast to the same type, empty Pad, ... (table below)."""
+"""Nodes that change nothing  ->  gone: Identity, inference Dropout, Cast to the same type, empty Pad, ... (`RULES`)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def _extra_outputs_used(node: ir.Node) -> bool:
     return any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
 
 
-def _always(work: Work, node: ir.Node) -> bool:
-    return True
+def _no_format_change(work: Work, node: ir.Node) -> bool:
+    """Identity goes, unless it stands between two formats that the file gives the same numbers."""
+    source, result = node.inputs[0], node.outputs[0]
+    return source not in work.given or work.given.get(result, work.given[source]) == work.given[source]
 
 
 def _inference_dropout(work: Work, node: ir.Node) -> bool:
@@ -82,7 +84,7 @@ def _unit_resize(work: Work, node: ir.Node) -> bool:
 
 
 def _neutral(number: float) -> Callable[[Work, ir.Node], bool]:
-    """x + 0, x * 1, ... where the constant neither changes a value nor the shape. -0.0 is not 0 for Add only in sign."""
+    """x + 0, x * 1, ... where the constant changes neither a value nor the shape."""
 
     def rule(work: Work, node: ir.Node) -> bool:
         at = 1 - _kept(node)
@@ -109,7 +111,7 @@ def _drop_empty_parts(work: Work, node: ir.Node) -> bool:
 
 
 RULES: Mapping[str, Callable[[Work, ir.Node], bool]] = {
-    "Identity": _always,
+    "Identity": _no_format_change,
     "Dropout": _inference_dropout,
     "Sum": _one_input,
     "Max": _one_input,

@@ -38,7 +38,7 @@ def can_scale(mac: ir.Node, channels: int, shifted: bool = True) -> bool:
     if bias is None:
         return True
     array = constant(bias)
-    return array is not None and per_channel(array, 2 if mac.op_type == "Gemm" else 1, channels, _bias_axis(mac)) is not None
+    return array is not None and _bias_vector(mac, array, channels) is not None
 
 
 def scale_mac(work: Work, mac: ir.Node, scale: NDArray[np.float64], shift: NDArray[np.float64]) -> None:
@@ -54,7 +54,7 @@ def scale_mac(work: Work, mac: ir.Node, scale: NDArray[np.float64], shift: NDArr
     if old is not None:
         array = constant(old)
         assert array is not None
-        vector = per_channel(array, 2 if mac.op_type == "Gemm" else 1, len(scale), _bias_axis(mac))
+        vector = _bias_vector(mac, array, len(scale))
         assert vector is not None
         bias = vector.astype(np.float64) * (_float(mac, "beta", 1.0) if mac.op_type == "Gemm" else 1.0)
     bias = bias * scale + shift
@@ -77,8 +77,10 @@ def _for_weight(mac: ir.Node, weight: NDArray[Any], scale: NDArray[np.float64]) 
     return scale.reshape(1, -1)
 
 
-def _bias_axis(mac: ir.Node) -> int:
-    return 1 if mac.op_type == "Gemm" else 0
+def _bias_vector(mac: ir.Node, array: NDArray[Any], channels: int) -> NDArray[Any] | None:
+    """The bias as one number a channel; None for a Gemm whose C varies over rows."""
+    gemm = mac.op_type == "Gemm"
+    return per_channel(array, 2 if gemm else 1, channels, 1 if gemm else 0)
 
 
 def _int(node: ir.Node, name: str, default: int) -> int:

@@ -34,17 +34,15 @@ def lift_constants(work: Work) -> int:
         if tensor is None:
             continue
         if tensor.dtype != ir.DataType.STRING:
-            shape = ir.Shape(tensor.shape)
-            made = ir.Value(
-                name=work.fresh(f"{value.name}_lifted"), type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor
-            )
+            name, kind, shape = work.fresh(f"{value.name}_lifted"), ir.TensorType(tensor.dtype), tensor.shape.numpy()
+            made = ir.Value(name=name, type=kind, shape=ir.Shape(shape), const_value=tensor)
             work.graph.register_initializer(made)
             if value.is_graph_output():
                 hold(work, value, made, node)
             else:
                 value.replace_all_uses_with(made)
-                name, value.name = value.name, work.fresh(f"{value.name}_unused")
-                made.name = name
+                old, value.name = value.name, work.fresh(f"{value.name}_unused")
+                made.name = old
             work.graph.remove(node, safe=True)
             count += 1
     return count

@@ -5,8 +5,6 @@ Ranges, scales and weights are then computed in float32: fp16 underflows where s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx_ir as ir
 
@@ -61,19 +59,11 @@ def _cast_input(work: Work, value: ir.Value, dtype: ir.DataType) -> None:
         return
     cast = ir.node("Cast", [value], attributes={"to": int(ir.DataType.FLOAT)}, name=work.fresh(f"{value.name}/widen"))
     wide = cast.outputs[0]
-    wide.name, wide.shape, wide.type = work.fresh(f"{value.name}_float32"), value.shape, ir.TensorType(ir.DataType.FLOAT)
-    first = next(_first_reader(work, value), None)
-    if first is not None:
-        work.graph.insert_before(first, cast)
-    else:
-        work.graph.append(cast)
+    wide.name, wide.shape = work.fresh(f"{value.name}_float32"), value.shape
+    wide.type = ir.TensorType(ir.DataType.FLOAT)
+    work.graph.insert_before(work.graph[0], cast)
     for node, index in readers:
         node.replace_input_with(index, wide)
-
-
-def _first_reader(work: Work, value: ir.Value) -> Iterator[ir.Node]:
-    """The node of the main graph that stands first: readers inside subgraphs come after it."""
-    yield from work.graph
 
 
 def _cast_output(work: Work, index: int, value: ir.Value, dtype: ir.DataType | None) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from axtool.graph.site_attrs import Facts, canonical
 from axtool.types import QFormat
 
+Inputs = Sequence[ir.Value | None]
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
 
 
@@ -28,10 +29,13 @@ class Work:
     aliases: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
+    # float constants that were stored as integers: (scale, zero point, stored type, axis of the scales)
+    quantized: dict[ir.Value, tuple[NDArray[Any], NDArray[Any], str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for graph in self.model.graphs():
             self.taken.update(value.name for value in values_of(graph) if value.name)
+            self.taken.update(node.name for node in graph if node.name)
 
     @property
     def graph(self) -> ir.Graph:
@@ -124,14 +128,14 @@ class Work:
         if given is not None:
             self.given[value] = given
 
-    def insert(self, before: ir.Node, op: str, inputs: Sequence[ir.Value | None], stem: str, **attributes: Any) -> ir.Node:
-        """A new node just before another one. Its output is named `stem` (made unique); type and shape are the caller's."""
+    def insert(self, before: ir.Node, op: str, inputs: Inputs, stem: str, **attributes: Any) -> ir.Node:
+        """A new node just before another one; its output is named `stem`, made unique. Its type is the caller's."""
         node = ir.node(op, inputs, attributes=attributes or None, name=self.fresh(f"{stem}/{op}"))
         node.outputs[0].name = self.fresh(stem)
         self.graph.insert_before(before, node)
         return node
 
-    def become(self, node: ir.Node, op: str, inputs: Sequence[ir.Value | None], domain: str = "", **attributes: Any) -> None:
+    def become(self, node: ir.Node, op: str, inputs: Inputs, domain: str = "", **attributes: Any) -> None:
         """Change what a node does; its name and outputs stay."""
         node.op_type, node.domain = op, domain
         node.attributes.clear()
@@ -163,7 +167,8 @@ def facts_of(node: ir.Node, opset: int) -> Facts:
     inputs = tuple((value.name or "") if value is not None else "" for value in node.inputs)
     outputs = tuple(value.name or "" for value in node.outputs)
     raw = {name: attr.value for name, attr in node.attributes.items() if attr.type not in _GRAPHS}
-    shapes = {value.name: shape for value in (*node.inputs, *node.outputs) if value and (shape := shape_of(value)) is not None}
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    shapes = {value.name: shape for value in values if (shape := shape_of(value)) is not None}
     constants = {value.name: array for value in node.inputs if value and (array := constant(value)) is not None}
     return Facts(node.op_type, opset, raw, inputs, outputs, shapes, constants)  # type: ignore[arg-type]
 
@@ -171,7 +176,7 @@ def facts_of(node: ir.Node, opset: int) -> Facts:
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
-def set_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
+def set_inputs(node: ir.Node, inputs: Inputs) -> None:
     """Replace all inputs of a node."""
     for index in range(len(node.inputs)):
         node.replace_input_with(index, None)
