@@ -1,0 +1,49 @@
+// A step -> pieces of its tile for the threads.
+#include <algorithm>
+
+#include "mac_task.h"
+#include "schedule.h"
+
+namespace axtool {
+
+constexpr int64_t kPieceBytes = 16384;  // less is not worth waking another core for
+
+static void cut_grid(Step &step, int64_t rows, int64_t columns, int64_t channels) {
+  const Box &t = step.tile;
+  for (int64_t c = 0; c < t.n; c += channels)
+    for (int64_t y = 0; y < t.h; y += rows)
+      for (int64_t x = 0; x < t.w; x += columns)
+        step.pieces.push_back({t.y + y, t.x + x, t.c + c, std::min(rows, t.h - y), std::min(columns, t.w - x),
+                               std::min(channels, t.n - c)});
+}
+
+static bool is_mac(const Step &step) {
+  return step.layer &&
+         (step.layer->op == Op::conv || step.layer->op == Op::depthwise || step.layer->op == Op::conv_transpose);
+}
+
+// Bytes that the step reads or writes, whichever is more.
+static int64_t traffic(const Step &step) {
+  int64_t bytes = step.tile.h * step.tile.w * step.tile.n;
+  if (!step.layer) return bytes;
+  Box needs[kMaxReads];
+  op_info(step.layer->op).needs(*step.layer, step.tile, step.part, needs);
+  return empty(needs[0]) ? bytes : std::max(bytes, needs[0].h * needs[0].w * needs[0].n);
+}
+
+void cut_step(Step &step, int threads, Isa isa) {
+  const Box &t = step.tile;
+  step.pieces.clear();
+  if (step.staged || threads == 1) return cut_grid(step, t.h, t.w, t.n);
+  if (is_mac(step)) {
+    int8_t *const nowhere[2] = {};
+    const MacPieces pieces = mac_pieces(mac_task(call_of(step, t, nowhere, isa, nullptr)), isa, threads);
+    return cut_grid(step, pieces.rows, t.w, pieces.channels);
+  }
+  const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
+  if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
+  if (t.n >= 64 * count) return cut_grid(step, t.h, t.w, round_up(ceil_div(t.n, count), 64));
+  cut_grid(step, t.h, ceil_div(t.w, std::min(count, t.w)), t.n);
+}
+
+}  // namespace axtool

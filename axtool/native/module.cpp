@@ -1,0 +1,112 @@
+// The Python side of the engine: shapes are checked here, the GIL is released while it runs.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "engine.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace axtool;
+
+constexpr int kAbiVersion = 1;  // raised when the arguments below change
+
+using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+static const Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot};
+
+static Isa isa_of(const std::string &name) {
+  if (name == "auto") return best_isa();
+  std::string known = "auto";
+  for (Isa isa : kIsas) {
+    if (!isa_available(isa)) continue;
+    if (name == isa_name(isa)) return isa;
+    known += std::string(", ") + isa_name(isa);
+  }
+  throw Refusal("isa '" + name + "' does not exist on this CPU; there are " + known);
+}
+
+static Rows rows_of(const Integers &values, const Integers &offsets) {
+  return {values.data(), int64_t(values.shape(0)), offsets.data(), int64_t(offsets.shape(0))};
+}
+
+static int64_t size_of(const nb::dict &sizes, const char *memory) {
+  return sizes.contains(memory) ? nb::cast<int64_t>(sizes[memory]) : 0;
+}
+
+static Memory memory_of(const Bytes &bytes) { return {reinterpret_cast<int8_t *>(bytes.data()), int64_t(bytes.size())}; }
+
+static View view_of(const nb::handle &view) {
+  auto number = [](const nb::handle &of, const char *name) { return nb::cast<int64_t>(of.attr(name)); };
+  const nb::object tile = view.attr("tile");
+  const std::string memory = nb::cast<std::string>(view.attr("memory"));
+  if (memory != "ext" && memory != "ocm") throw Refusal("memory '" + memory + "' does not exist");
+  const int64_t row[] = {0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1,  // the row of a command with one read: the same checks
+                         memory == "ocm", number(view, "offset"), number(tile, "y"), number(tile, "x"), number(tile, "c"),
+                         number(tile, "h"), number(tile, "w"), number(tile, "n"), number(view, "row_stride"),
+                         number(view, "pixel_stride")};
+  return decode_command(row, 22).reads[0];
+}
+
+static void run(Engine &engine, const Bytes &ext, const Bytes &ocm, const nb::object &taps) {
+  std::vector<TapView> views;
+  std::vector<Out> outs;  // kept alive
+  std::vector<int8_t *> pointers;
+  for (nb::handle tap : taps.is_none() ? nb::object(nb::list()) : taps) {
+    const View view = view_of(tap.attr("view"));
+    outs.push_back(nb::cast<Out>(tap.attr("out")));
+    const Out &out = outs.back();
+    if (int64_t(out.shape(0)) != view.box.h || int64_t(out.shape(1)) != view.box.w || int64_t(out.shape(2)) != view.box.n)
+      throw Refusal("a tap of " + to_string(view.box) + " has an array of another shape to fill");
+    views.push_back({nb::cast<int64_t>(tap.attr("after_command")), view});
+    pointers.push_back(reinterpret_cast<int8_t *>(out.data()));
+  }
+  nb::gil_scoped_release free_threads;
+  engine.run(memory_of(ext), memory_of(ocm), views, pointers);
+}
+
+static nb::dict cpu() {
+  nb::list names;
+  for (Isa isa : kIsas)
+    if (isa_available(isa)) names.append(isa_name(isa));
+  nb::dict d;
+  d["isas"] = names;
+  d["best"] = isa_name(best_isa());
+  return d;
+}
+
+static nb::list op_table() {
+  nb::list ops;
+  for (const OpFields &op : op_fields()) {
+    nb::list fields;
+    for (const Field &f : op.fields) fields.append(nb::make_tuple(f.name, f.width));
+    ops.append(nb::make_tuple(op.name, fields));
+  }
+  return ops;
+}
+
+NB_MODULE(_native, m) {
+  m.attr("abi_version") = kAbiVersion;
+  m.def("cpu", &cpu, "{'isas': instruction sets that can be asked for, 'best': the one that 'auto' takes}");
+  m.def("op_table", &op_table, "The ops as the engine decodes them: (name, [(field, width)]), by opcode.");
+  nb::class_<Engine>(m, "Engine", "Executes rows of axtool.ops.encoding; see axtool.sim.engine.open_engine.")
+      .def(
+          "__init__",
+          [](Engine *self, Integers layers, Integers layer_offsets, Integers commands, Integers command_offsets,
+             nb::dict sizes, int threads, const std::string &isa, bool merge) {
+            const Sizes bytes{{size_of(sizes, "ext"), size_of(sizes, "ocm")}};
+            new (self) Engine(rows_of(layers, layer_offsets), rows_of(commands, command_offsets), bytes, threads,
+                              isa_of(isa), merge);
+          },
+          "layers"_a, "layer_offsets"_a, "commands"_a, "command_offsets"_a, "sizes"_a, "threads"_a = 1, "isa"_a = "auto",
+          "merge"_a = true)
+      .def("run", &run, "ext"_a, "ocm"_a, "taps"_a = nb::none(),
+           "Run every command over the two memories; ValueError for what does not fit.")
+      .def_prop_ro("steps", &Engine::step_count, "Steps that a run without taps takes: commands left after merging.")
+      .def_prop_ro("threads", &Engine::threads)
+      .def_prop_ro("isa", [](const Engine &engine) { return std::string(isa_name(engine.isa())); });
+}

@@ -1,0 +1,102 @@
+// What the engine knows about an op: how its layer is checked, what a box of output needs, and the call that makes it.
+// Meaning: axtool/ops/reference*.py. One file a family in ops/.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "loops.h"
+#include "mac/mac.h"
+#include "rows.h"
+
+namespace axtool {
+
+constexpr int kMaxReads = 4;
+
+// A view with a pointer: `p` addresses element (box.y, box.x, box.c).
+template <class Byte>
+struct Span {
+  Byte *p;
+  Box box;
+  int64_t row, pixel;
+
+  Byte *at(int64_t y, int64_t x, int64_t c) const {
+    return p + (y - box.y) * row + (x - box.x) * pixel + (c - box.c);
+  }
+  Byte *flat(int64_t byte) const { return p + (byte - box.c); }  // of weights, params and tables
+};
+using Source = Span<const int8_t>;
+using Sink = Span<int8_t>;
+
+// One output box of one layer, on one thread.
+struct Call {
+  const Layer &layer;
+  Box tile;
+  int64_t part;
+  Source reads[kMaxReads];
+  Sink write;
+  Isa isa;
+  const Loops &loops;
+  void *scratch;  // 64-byte aligned
+};
+
+struct OpInfo {
+  int reads;                                                             // act 1 adds one
+  void (*check)(const Layer &);                                          // throws Refusal
+  void (*needs)(const Layer &, const Box &tile, int64_t part, Box *of);  // the box of each read; may be empty
+  size_t (*scratch)(const Call &);
+  void (*run)(const Call &);
+  int alignment;                                                         // in bytes, of the last reads' numbers
+  bool elementwise;                                                      // reads[0] may be written in place
+};
+const OpInfo &op_info(Op op);
+
+// A command's operands: as many as `op_info(op).reads`, and the table of a MAC op with act 1.
+int reads_of(const Layer &layer);
+// The part of the tile that the command fills (all of it, but for concat).
+Box written(const Layer &layer, const Box &tile, int64_t part);
+
+// ---- shared by the families ----------------------------------------------------------------------------------------
+
+inline void want(bool ok, const std::string &why) {
+  if (!ok) throw Refusal(why);
+}
+inline int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
+inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+inline int64_t round_up(int64_t v, int64_t to) { return ceil_div(v, to) * to; }
+
+// floor(acc * m / 2^f + 1/2); |acc| <= 2^31, |m| < 2^31 and f <= 62 keep it inside int64.
+inline int64_t requantize(int64_t acc, int64_t m, int64_t f) {
+  return (acc * m + (f ? int64_t(1) << (f - 1) : 0)) >> f;
+}
+
+void check_int8(const Layer &layer, const char *field);
+void check_scale(const Layer &layer, const char *m, const char *f);
+void check_limits(const Layer &layer);  // lo, hi
+void check_same_dims(const Layer &layer);
+
+// Windows: kernel, stride, dilation and pad of an axis (0 rows, 1 columns).
+struct Window {
+  int64_t kernel, stride, dilation, pad;
+};
+Window window_of(const Layer &layer, int axis);
+void check_window(const Layer &layer);
+struct Interval {
+  int64_t first, count;
+};
+// Input positions that the outputs [at, at + count) look at, inside [0, size). count may be 0 or less.
+Interval looked_at(const Window &window, int64_t at, int64_t count, int64_t size);
+// Taps [first, first + count) of the output at `at` that are inside [0, size).
+Interval taps_inside(const Window &window, int64_t at, int64_t size);
+
+void copy_box(const int8_t *x, int64_t x_row, int64_t x_pixel, int8_t *y, int64_t y_row, int64_t y_pixel, int64_t h,
+              int64_t w, int64_t n);
+inline void copy_box(const Source &x, const Sink &y, const Box &from, const Box &to) {
+  copy_box(x.at(from.y, from.x, from.c), x.row, x.pixel, y.at(to.y, to.x, to.c), y.row, y.pixel, to.h, to.w, to.n);
+}
+
+extern const OpInfo conv_op, depthwise_op, conv_transpose_op, add_op, mul_op, concat_op, requantize_op, slice_op, pad_op,
+    max_pool_op, avg_pool_op, resize_nearest_op, resize_linear_op, lut_op, transpose_op, reshape_op, depth_to_space_op,
+    space_to_depth_op;
+
+}  // namespace axtool

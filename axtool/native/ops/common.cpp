@@ -1,0 +1,98 @@
+// The table of the ops, and the checks and geometry that their families share.
+#include <algorithm>
+#include <cstring>
+
+#include "../ops.h"
+
+namespace axtool {
+
+const OpInfo &op_info(Op op) {
+  static const OpInfo *const table[] = {
+      &conv_op,     &depthwise_op, &conv_transpose_op, &add_op,           &mul_op,           &concat_op,
+      &requantize_op, &slice_op,   &pad_op,            &max_pool_op,      &avg_pool_op,      &resize_nearest_op,
+      &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op};
+  return *table[size_t(op)];
+}
+
+int reads_of(const Layer &layer) {
+  const bool mac = layer.op == Op::conv || layer.op == Op::depthwise || layer.op == Op::conv_transpose;
+  return op_info(layer.op).reads + (mac && layer.get("act") ? 1 : 0);
+}
+
+static std::string named(const Layer &layer, const char *field) {
+  return std::string(layer.name()) + "." + field + " is " + std::to_string(layer.get(field));
+}
+
+void check_int8(const Layer &layer, const char *field) {
+  const int64_t v = layer.get(field);
+  want(v >= -128 && v <= 127, named(layer, field) + ": want an int8");
+}
+
+void check_scale(const Layer &layer, const char *m, const char *f) {
+  want(layer.get(m) >= 0, named(layer, m) + ": want at least 0");
+  want(layer.get(f) >= 0 && layer.get(f) <= 31, named(layer, f) + ": want 0..31");
+}
+
+void check_limits(const Layer &layer) {
+  check_int8(layer, "lo"), check_int8(layer, "hi");
+  want(layer.get("lo") <= layer.get("hi"), named(layer, "lo") + ", more than hi");
+}
+
+void check_same_dims(const Layer &layer) {
+  const bool same = layer.in.h == layer.out.h && layer.in.w == layer.out.w && layer.in.c == layer.out.c;
+  want(same, std::string(layer.name()) + ": input and output have different dims");
+}
+
+Window window_of(const Layer &layer, int axis) {
+  return {layer.get("kernel", axis), layer.get("stride", axis), layer.get("dilation", axis), layer.get("pad", axis)};
+}
+
+void check_window(const Layer &layer) {
+  for (int axis = 0; axis < 2; ++axis) {
+    const Window w = window_of(layer, axis);
+    const bool positive = w.kernel >= 1 && w.stride >= 1 && w.dilation >= 1;
+    want(positive, std::string(layer.name()) + ": kernel, stride and dilation must be at least 1");
+    const int64_t in = axis ? layer.in.w : layer.in.h, out = axis ? layer.out.w : layer.out.h;
+    // Kernels count positions in 32 bits.
+    const int64_t reach = std::max(in, out) * w.stride + w.kernel * w.dilation + std::abs(w.pad);
+    want(reach < int64_t(1) << 30, std::string(layer.name()) + ": the window reaches beyond 2^30 positions");
+  }
+}
+
+Interval looked_at(const Window &w, int64_t at, int64_t count, int64_t size) {
+  const int64_t first = std::max<int64_t>(at * w.stride - w.pad, 0);
+  const int64_t end = std::min((at + count - 1) * w.stride - w.pad + (w.kernel - 1) * w.dilation + 1, size);
+  return {first, end - first};
+}
+
+Interval taps_inside(const Window &w, int64_t at, int64_t size) {
+  const int64_t start = at * w.stride - w.pad;
+  const int64_t first = start < 0 ? ceil_div(-start, w.dilation) : 0;
+  const int64_t end = std::min(w.kernel, start < size ? ceil_div(size - start, w.dilation) : 0);
+  return {first, std::max<int64_t>(end - first, 0)};
+}
+
+template <int bytes>
+static void copy_pixels(const int8_t *x, int64_t x_pixel, int8_t *y, int64_t y_pixel, int64_t w) {
+  for (; w > 0; --w, x += x_pixel, y += y_pixel) std::memcpy(y, x, bytes);
+}
+
+void copy_box(const int8_t *x, int64_t x_row, int64_t x_pixel, int8_t *y, int64_t y_row, int64_t y_pixel, int64_t h,
+              int64_t w, int64_t n) {
+  if (w == 1 || (x_pixel == n && y_pixel == n)) {
+    n *= w, w = 1;
+    if (h == 1 || (x_row == n && y_row == n)) n *= h, h = 1;
+  }
+  for (; h > 0; --h, x += x_row, y += y_row) {
+    if (w == 1) std::memcpy(y, x, size_t(n));
+    // a size the compiler knows is a few moves instead of a call for each pixel
+    else if (n == 16) copy_pixels<16>(x, x_pixel, y, y_pixel, w);
+    else if (n == 32) copy_pixels<32>(x, x_pixel, y, y_pixel, w);
+    else if (n == 64) copy_pixels<64>(x, x_pixel, y, y_pixel, w);
+    else if (n == 128) copy_pixels<128>(x, x_pixel, y, y_pixel, w);
+    else
+      for (int64_t i = 0; i < w; ++i) std::memcpy(y + i * y_pixel, x + i * x_pixel, size_t(n));
+  }
+}
+
+}  // namespace axtool

@@ -1,0 +1,94 @@
+#include "rows.h"
+
+#include <cstring>
+
+namespace axtool {
+
+const std::vector<OpFields> &op_fields() {
+  static const std::vector<Field> mac = {{"kernel", 2}, {"stride", 2}, {"dilation", 2}, {"pad", 2}, {"group", 1},
+                                         {"x_zp", 1},   {"out_zp", 1}, {"lo", 1},       {"hi", 1},  {"act", 1}};
+  static const std::vector<OpFields> table = {
+      {"conv", mac},
+      {"depthwise", mac},
+      {"conv_transpose", mac},
+      {"add",
+       {{"a", 3}, {"b", 3}, {"zp_a", 1}, {"m_a", 1}, {"f_a", 1}, {"zp_b", 1}, {"m_b", 1}, {"f_b", 1}, {"out_zp", 1},
+        {"lo", 1}, {"hi", 1}, {"sub", 1}}},
+      {"mul",
+       {{"a", 3}, {"b", 3}, {"zp_a", 1}, {"zp_b", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"concat", {{"axis", 1}, {"out_zp", 1}, {"parts", -1}}},
+      {"requantize", {{"zp", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"slice", {{"start", 3}, {"step", 3}}},
+      {"pad", {{"before", 3}, {"mode", 1}, {"value", 1}}},
+      {"max_pool", {{"kernel", 2}, {"stride", 2}, {"dilation", 2}, {"pad", 2}}},
+      {"avg_pool",
+       {{"kernel", 2}, {"stride", 2}, {"dilation", 2}, {"pad", 2}, {"pad_end", 2}, {"include_pad", 1}, {"zp", 1},
+        {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"resize_nearest", {{"factor", 2}}},
+      {"resize_linear", {{"factor", 2}, {"mode", 1}, {"zp", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}}},
+      {"lut", {{"per_channel", 1}}},
+      {"transpose", {{"perm", 3}}},
+      {"reshape", {}},
+      {"depth_to_space", {{"block", 1}, {"mode", 1}}},
+      {"space_to_depth", {{"block", 1}}},
+  };
+  return table;
+}
+
+int64_t Layer::get(const char *field, int index) const {
+  size_t at = 0;
+  for (const Field &f : op_fields()[size_t(op)].fields) {
+    if (!std::strcmp(f.name, field)) return values.at(at + size_t(index));
+    at += size_t(f.width);
+  }
+  throw std::logic_error(std::string(name()) + " has no field " + field);
+}
+
+static void want(bool ok, const std::string &why) {
+  if (!ok) throw Refusal(why);
+}
+
+Layer decode_layer(const int64_t *row, int64_t length) {
+  want(length >= 7 && row[0] >= 0 && row[0] < int64_t(op_fields().size()), "not a layer row");
+  Layer layer{Op(row[0]), {row[1], row[2], row[3]}, {row[4], row[5], row[6]}, {row + 7, row + length}};
+  for (int i = 1; i < 7; ++i) want(row[i] >= 1 && row[i] < kMaxExtent, "dims must be 1.." + std::to_string(kMaxExtent - 1));
+  int64_t fixed = 0;
+  bool rest = false;
+  for (const Field &f : op_fields()[size_t(layer.op)].fields) f.width < 0 ? void(rest = true) : void(fixed += f.width);
+  const int64_t have = length - 7;
+  want(rest ? have >= fixed : have == fixed, std::string(layer.name()) + ": " + std::to_string(have) +
+                                                 " attribute integers where " + std::to_string(fixed) + " belong");
+  for (int64_t v : layer.values)
+    want(v > -(int64_t(1) << 31) && v < (int64_t(1) << 31), "attribute " + std::to_string(v) + " is no 32-bit integer");
+  return layer;
+}
+
+static Box decode_box(const int64_t *v, const char *what) {
+  const Box box{v[0], v[1], v[2], v[3], v[4], v[5]};
+  const bool ok = box.y >= 0 && box.y < kMaxExtent && box.x >= 0 && box.x < kMaxExtent && box.c >= 0 &&
+                  box.c < kMaxBytes && box.h >= 1 && box.h < kMaxExtent && box.w >= 1 && box.w < kMaxExtent &&
+                  box.n >= 1 && box.n < kMaxBytes;
+  if (!ok) throw Refusal(std::string(what) + " is not a box with at least one element");
+  return box;
+}
+
+Command decode_command(const int64_t *row, int64_t length) {
+  want(length >= 12 && row[0] >= 0 && row[0] < 4 && row[1] >= 0 && row[1] < 5, "not a command row");
+  const int64_t reads = row[4], writes = row[5];
+  want(reads >= 0 && writes >= 0 && reads <= length && writes <= length && length == 12 + 10 * (reads + writes),
+       "a command with " + std::to_string(reads) + " reads and " + std::to_string(writes) + " writes has " +
+           std::to_string(length) + " integers");
+  Command command{Kind(row[0]), row[2], row[3], decode_box(row + 6, "the tile"), {}, {}};
+  for (int64_t i = 0; i < reads + writes; ++i) {
+    const int64_t *v = row + 12 + 10 * i;
+    want(v[0] == 0 || v[0] == 1, "memory " + std::to_string(v[0]) + " does not exist");
+    View view{int(v[0]), v[1], decode_box(v + 2, "a view"), v[8], v[9]};
+    want(view.offset >= 0 && view.offset < kMaxBytes && view.row >= 0 && view.row < kMaxBytes && view.pixel >= 0 &&
+             view.pixel < kMaxBytes,
+         "a view has a negative or absurd offset or stride");
+    (i < reads ? command.reads : command.writes).push_back(view);
+  }
+  return command;
+}
+
+}  // namespace axtool

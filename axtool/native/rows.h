@@ -1,0 +1,52 @@
+// Layers and commands as rows of integers: the mirror of axtool/ops/encoding.py, in the same order.
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "views.h"
+
+namespace axtool {
+
+enum class Op : int {
+  conv, depthwise, conv_transpose, add, mul, concat, requantize, slice, pad, max_pool, avg_pool, resize_nearest,
+  resize_linear, lut, transpose, reshape, depth_to_space, space_to_depth
+};
+enum class Kind : int { compute, load, store, move };
+
+struct Field {
+  const char *name;
+  int width;  // integers; -1 takes the rest of the row
+};
+struct OpFields {
+  const char *name;
+  std::vector<Field> fields;
+};
+const std::vector<OpFields> &op_fields();  // indexed by Op
+
+struct Layer {
+  Op op;
+  Dims in, out;  // of the first input and of the output
+  std::vector<int64_t> values;
+
+  const char *name() const { return op_fields()[size_t(op)].name; }
+  int64_t get(const char *field, int index = 0) const;
+};
+
+struct Command {
+  Kind kind;
+  int64_t layer, part;
+  Box tile;
+  std::vector<View> reads, writes;
+};
+
+// Why a row is refused; the engine adds which row it was.
+struct Refusal : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+Layer decode_layer(const int64_t *row, int64_t length);
+Command decode_command(const int64_t *row, int64_t length);
+
+}  // namespace axtool

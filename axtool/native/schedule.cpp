@@ -1,0 +1,75 @@
+#include "schedule.h"
+
+#include <algorithm>
+
+namespace axtool {
+
+// A result may not be written piece by piece while other pieces still read what it overwrites. An element-wise op in
+// place is safe: each byte is read just before it is written.
+static bool must_stage(const Step &s) {
+  for (size_t i = 0; i < s.reads.size(); ++i) {
+    if (!overlaps(s.write, s.reads[i])) continue;
+    const bool in_place = s.layer && op_info(s.layer->op).elementwise && i == 0 && same_origin(s.write, s.reads[0]);
+    if (!in_place) return true;
+  }
+  return false;
+}
+
+static Step tap_step(const TapView &tap, int memory, int64_t command) {
+  const Box &b = tap.view.box;
+  return {nullptr, b, 0, {tap.view}, {memory, 0, b, b.w * b.n, b.n}, command, false, false, {}};
+}
+
+static std::vector<Step> steps_of(const std::vector<Layer> &layers, const std::vector<Command> &commands,
+                                  const std::vector<TapView> &taps) {
+  std::vector<size_t> order(taps.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return taps[a].after < taps[b].after; });
+  std::vector<Step> steps;
+  auto tap = order.begin();
+  for (int64_t i = 0; i < int64_t(commands.size()); ++i) {
+    const Command &c = commands[size_t(i)];
+    const bool compute = c.kind == Kind::compute;
+    const bool load = c.kind == Kind::load && c.reads[0].memory == 0 && c.writes[0].memory == 1;
+    const Layer *layer = compute ? &layers[size_t(c.layer)] : nullptr;
+    const bool nothing = compute && empty(written(*layer, c.tile, c.part));  // this part of a concat misses the tile
+    if (!nothing)
+      steps.push_back({layer, compute ? c.tile : c.writes[0].box, c.part, c.reads, c.writes[0], i, load, false, {}});
+    for (; tap != order.end() && taps[*tap].after == i; ++tap) steps.push_back(tap_step(taps[*tap], int(2 + *tap), i));
+  }
+  return steps;
+}
+
+Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Command> &commands,
+                       const std::vector<TapView> &taps, const Sizes &sizes, int threads, Isa isa, bool merge) {
+  Schedule schedule;
+  schedule.steps = steps_of(layers, commands, taps);
+  if (merge) elide_loads(schedule.steps, sizes);
+  if (merge) merge_neighbours(schedule.steps, sizes);
+  int8_t *const nowhere[2] = {};
+  for (Step &step : schedule.steps) {
+    step.staged = must_stage(step);
+    cut_step(step, threads, isa);
+    if (step.staged)
+      schedule.staged_bytes = std::max(schedule.staged_bytes, size_t(step.tile.h * step.tile.w * step.tile.n));
+    if (!step.layer) continue;
+    for (const Box &piece : step.pieces) {
+      const Call call = call_of(step, piece, nowhere, isa, nullptr);
+      schedule.scratch_bytes = std::max(schedule.scratch_bytes, op_info(step.layer->op).scratch(call));
+    }
+  }
+  return schedule;
+}
+
+Call call_of(const Step &step, const Box &piece, int8_t *const *bases, Isa isa, void *scratch) {
+  Call call{*step.layer, piece, step.part, {}, {}, isa, loops_for(isa), scratch};
+  for (size_t i = 0; i < step.reads.size(); ++i) {
+    const View &v = step.reads[i];
+    call.reads[i] = {bases[v.memory] + v.offset, v.box, v.row, v.pixel};
+  }
+  const View &w = step.write;
+  call.write = {bases[w.memory] + w.offset, w.box, w.row, w.pixel};
+  return call;
+}
+
+}  // namespace axtool

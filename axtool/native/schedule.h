@@ -1,0 +1,47 @@
+// Commands -> steps that need one barrier each: loads that may be read at their source are left out, neighbours of a
+// layer are joined, and every step is cut into pieces for the threads. Only what is proven by byte ranges is done.
+#pragma once
+#include <vector>
+
+#include "check.h"
+#include "mac/mac.h"
+#include "ops.h"
+
+namespace axtool {
+
+struct Step {
+  const Layer *layer;  // null for a copy
+  Box tile;
+  int64_t part;
+  std::vector<View> reads;
+  View write;
+  int64_t command;         // the first command of the step, for messages
+  bool load;               // ext -> ocm
+  bool staged;             // its result is written when all of it is known: what it writes, it may still have to read
+  std::vector<Box> pieces;  // of the tile
+};
+
+// A copy of a view into memory 2 + index after a command; see Engine::run.
+struct TapView {
+  int64_t after;
+  View view;
+};
+
+struct Schedule {
+  std::vector<Step> steps;
+  size_t scratch_bytes = 0;  // for each thread
+  size_t staged_bytes = 0;
+};
+
+Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Command> &commands,
+                       const std::vector<TapView> &taps, const Sizes &sizes, int threads, Isa isa, bool merge);
+
+// The parts of make_schedule.
+void elide_loads(std::vector<Step> &steps, const Sizes &sizes);      // elide.cpp
+void merge_neighbours(std::vector<Step> &steps, const Sizes &sizes);  // merge.cpp
+void cut_step(Step &step, int threads, Isa isa);                      // cut.cpp
+
+// The call that makes one piece, over memories that begin at `bases`.
+Call call_of(const Step &step, const Box &piece, int8_t *const *bases, Isa isa, void *scratch);
+
+}  // namespace axtool
