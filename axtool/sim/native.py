@@ -33,5 +33,14 @@ class NativeEngine:
         self._engine = module.Engine(*rows, memories, threads=threads, isa=isa, merge=merge)
 
     def run(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8], taps: Sequence[Tap] | None = None) -> None:
-        """Run every command, in order."""
-        self._engine.run(ext, ocm, list(taps or ()))
+        """Run every command, in order. ValueError for memories or taps that do not fit."""
+        lines = [_in_one_piece(tap) for tap in taps or ()]
+        self._engine.run(ext, ocm, lines)
+        for tap, line in zip(taps or (), lines, strict=True):
+            if line is not tap:
+                tap.out[...] = line.out
+
+
+def _in_one_piece(tap: Tap) -> Tap:
+    """The tap itself, or one with an array whose bytes follow each other, to be copied where the first wanted it."""
+    return tap if tap.out.flags.c_contiguous else Tap(tap.after_command, tap.view, np.empty(tap.out.shape, np.uint8))
