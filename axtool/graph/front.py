@@ -67,14 +67,15 @@ def read_front(
     _say(loaded.warnings, logging.WARNING)
     _say(loaded.notes, logging.INFO)
     frozen = freeze_overridable(loaded.model) if freeze else ()
+    if reading.outputs:
+        cut_outputs(loaded.model, reading.outputs)  # before the passes: what they fold away has no name afterwards
     step("cleaning")
     cleaned = clean(loaded.model, check=Checker() if reading.check else None, disable=reading.disable)
     _say(cleaned.notes, logging.INFO)
     step("splitting")
     graph = cleaned.model
-    if reading.outputs:
-        graph = cut_outputs(graph, reading.outputs, dict(cleaned.names))
-    return Front(loaded, cleaned, split(graph, target), inputs_of(graph), outputs_of(graph), frozen)
+    parts = split(graph, target, given=cleaned.given)
+    return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen)
 
 
 def _say(lines: Sequence[str], level: int) -> None:

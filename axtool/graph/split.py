@@ -138,8 +138,7 @@ def _stage(
     made = {value for node in mine for value in node.outputs}
     others = [node for node, at in zip(nodes, placement.levels, strict=True) if at != level]
     wanted = {value for node in others for value in _reads(node)} | set(model.graph.outputs)
-    offered = [value for value in model.graph.inputs if not value.is_initializer()]
-    offered += [value for node in others for value in node.outputs]
+    offered = [*model.graph.inputs, *(value for node in others for value in node.outputs)]
     read = {value for node in mine for value in _reads(node)}
     inputs = [value for value in offered if value in read]
     final = [value for value in dict.fromkeys(model.graph.outputs) if value in made]
@@ -150,7 +149,8 @@ def _stage(
     piece = attach(ir.Model(graph, ir_version=model.ir_version, producer_name=model.producer_name))
     inside = {*_names([*graph.inputs, *graph.initializers.values()]), *_names([v for n in graph for v in n.outputs])}
     formats = {name: fmt for name, fmt in given.items() if name in inside}
-    return Stage("device" if level % 2 else "host", piece, _names(inputs), _names(outputs), formats)
+    required = [value for value in inputs if not value.is_initializer()]  # one with a default need not be fed
+    return Stage("device" if level % 2 else "host", piece, _names(required), _names(outputs), formats)
 
 
 def _names(values: Sequence[ir.Value]) -> tuple[str, ...]:
