@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Quiet, Verbose, emit, set_up
+
+if TYPE_CHECKING:
+    from axtool.inputs.prepare import Preparation
 
 
 def run_command(
@@ -54,23 +57,35 @@ def run_command(
     Examples: axtool run model.axm photo.jpg --save annotated.png · axtool run model.onnx --engine float -i x=feed.npy
     """
     set_up(quiet=quiet, verbose=verbose)
+    from axtool.config import refuse_overwrite, write_whole
     from axtool.report.results import run_document, run_text
-    from axtool.zoo.frame import Request, run_frame
 
-    request = Request(
-        model=model,
-        items=(*(data or ()), *(inputs or ())),
-        engine=engine,
-        threads=threads,
-        isa=isa,
-        prepare=lambda base: o.preparation(resize, mean, std, scale, color, layout, fill, base),
-        preprocess=preprocess,
-        input_shapes=o.shapes(input_shape),
-        dims=o.dims(dim),
-        permissive=permissive,
-        fix_fp16=fix_fp16,
-    )
-    frame = run_frame(request, arrays=out, picture=save, force=force)
+    for path in filter(None, (out, save)):
+        refuse_overwrite(path, force=force)
+    items = (*(data or ()), *(inputs or ()))
+
+    def prepare(base: Preparation | None) -> Preparation | None:
+        return o.preparation(resize, mean, std, scale, color, layout, fill, base)
+
+    if engine == "float":
+        from axtool.graph.float_frame import run_onnx
+        from axtool.graph.front import Reading
+        from axtool.target_file import load_target
+
+        reading = Reading(o.shapes(input_shape), o.dims(dim), permissive=permissive, fix_fp16=fix_fp16)
+        frame = run_onnx(
+            model, items, load_target(target), reading, prepare=prepare, preprocess=preprocess, threads=threads
+        )
+    else:
+        from axtool.runtime.frame import run_axm
+
+        frame = run_axm(model, items, prepare=prepare, preprocess=preprocess, engine=engine, threads=threads, isa=isa)
+    if out is not None:
+        from axtool.inputs.arrays import save_arrays
+
+        save_arrays(out, frame.outputs, force=force)
+    if save is not None:
+        write_whole(save, frame.drawn(), force=force)
     document = run_document(str(model), frame.engine, frame.outputs, frame.times_s, frame.modelled_ms, frame.result)
     if as_json:
         emit(document)

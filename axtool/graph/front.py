@@ -10,7 +10,7 @@ from pathlib import Path
 from axtool.graph.load import Loaded, freeze_overridable, load_model
 from axtool.graph.passes import Cleaned, clean
 from axtool.graph.passes.checking import Checker
-from axtool.graph.signature import inputs_of, outputs_of
+from axtool.graph.signature import defaults_of, inputs_of, outputs_of
 from axtool.graph.split import Split, split
 from axtool.graph.split_outputs import cut_outputs
 from axtool.target import Target
@@ -34,7 +34,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Front:
-    """The user's model, cleaned and cut. `frozen` names inputs with a default value that became constants."""
+    """The user's model, cleaned and cut. `frozen` names inputs with a default value that became constants,
+    `overridable` those that may still be fed.
+    """
 
     loaded: Loaded
     cleaned: Cleaned
@@ -42,6 +44,7 @@ class Front:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     frozen: tuple[str, ...] = ()
+    overridable: tuple[TensorSpec, ...] = ()
 
 
 def read_front(
@@ -75,7 +78,7 @@ def read_front(
     step("splitting")
     graph = cleaned.model
     parts = split(graph, target, given=cleaned.given)
-    return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen)
+    return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph))
 
 
 def _say(lines: Sequence[str], level: int) -> None:

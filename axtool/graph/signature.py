@@ -12,6 +12,11 @@ def inputs_of(model: ir.Model) -> tuple[TensorSpec, ...]:
     return tuple(_spec(value) for value in model.graph.inputs if not value.is_initializer())
 
 
+def defaults_of(model: ir.Model) -> tuple[TensorSpec, ...]:
+    """The inputs that have a default value and may be left out."""
+    return tuple(_spec(value) for value in model.graph.inputs if value.is_initializer())
+
+
 def outputs_of(model: ir.Model) -> tuple[TensorSpec, ...]:
     """The outputs; a dimension that is known only when the model runs is 0."""
     return tuple(_spec(value) for value in model.graph.outputs)

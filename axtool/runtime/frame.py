@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import UsageError
+from axtool.errors import UsageError, nearest
 from axtool.inputs.feeds import read_feeds
 from axtool.inputs.images import is_image_name
 from axtool.inputs.prepare import Placement, Preparation
 from axtool.inputs.spec import InputSpec
 from axtool.runtime.model import CompiledModel, load
-from axtool.runtime.task import interpret
+from axtool.runtime.task import draw, interpret
+from axtool.sim.engine import ENGINES
 from axtool.target_file import target_from_dict
 from axtool.timing.model import time_plan
 from axtool.types import TensorSpec
@@ -36,6 +37,18 @@ class Frame:
     result: Mapping[str, Any] | None
     picture: Path | None
 
+    def drawn(self) -> bytes:
+        """The picture with what was found on it, as PNG. Raises UsageError where there is nothing to draw."""
+        if self.picture is None:
+            raise UsageError("--save draws on a picture", hint="give one image as input", code="nothing-to-draw")
+        if self.result is None:
+            raise UsageError(
+                "the file does not say what its outputs mean",
+                hint="compile it from a zoo config that names the task, or use -o for the arrays",
+                code="nothing-to-draw",
+            )
+        return draw(self.picture, self.result)
+
 
 def run_axm(
     path: Path,
@@ -48,8 +61,16 @@ def run_axm(
     isa: str = "auto",
 ) -> Frame:
     """Run an .axm file on the inputs `items`; `prepare` may change the preparation that the file holds."""
-    if engine not in ("native", "reference"):
-        raise UsageError(f"engine '{engine}' cannot run an .axm", hint="native or reference", code="bad-option")
+    if engine not in ENGINES:
+        hint = nearest(engine, (*ENGINES, "float"))
+        raise UsageError(f"there is no engine '{engine}'", hint=hint, code="bad-option")
+    if path.suffix.lower() == ".onnx":
+        raise UsageError(
+            "an .onnx file has no device program",
+            where=str(path),
+            hint="compile it first (`axtool compile`), or run it with --engine float",
+            code="not-axm",
+        )
     model = load(path, engine=engine, threads=threads, isa=isa)
     preparation, feeds, prepared_s = feeds_of(model.inputs, items, stored_preparation(model), prepare, preprocess)
     start = time.perf_counter()

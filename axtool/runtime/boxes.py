@@ -1,0 +1,50 @@
+"""Boxes (n, 4) as x1, y1, x2, y2: overlap, suppression, and pairing of two sets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Boxes = NDArray[np.float64]
+
+
+def iou(a: Boxes, b: Boxes) -> NDArray[np.float64]:
+    """Intersection over union of every a with every b, (len(a), len(b))."""
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    overlap = np.clip(high - low, 0, None).prod(2)
+    union = area(a)[:, None] + area(b)[None] - overlap
+    return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
+
+
+def area(boxes: Boxes) -> NDArray[np.float64]:
+    """Areas; 0 for a box that is inside out."""
+    return np.asarray(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(1))
+
+
+def nms(boxes: Boxes, scores: NDArray[np.float64], classes: NDArray[np.int64], limit: float) -> NDArray[np.int64]:
+    """Indices of the boxes kept, best first: greedy non-maximum suppression inside each class."""
+    order, kept = np.argsort(-scores, kind="stable"), []
+    while order.size:
+        best, order = order[0], order[1:]
+        kept.append(int(best))
+        overlap = iou(boxes[best : best + 1], boxes[order])[0]
+        order = order[(overlap <= limit) | (classes[order] != classes[best])]
+    return np.array(kept, np.int64)
+
+
+def centres_to_corners(boxes: Boxes) -> Boxes:
+    """cx, cy, w, h -> x1, y1, x2, y2."""
+    half = boxes[:, 2:] / 2
+    return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
+
+
+def matched(reference: Boxes, found: Boxes, limit: float = 0.5) -> int:
+    """How many reference boxes have a partner of IoU >= limit among the found ones, each used once, best first."""
+    overlap = iou(reference, found)
+    count = 0
+    while overlap.size and overlap.max() >= limit:
+        row, column = np.unravel_index(int(overlap.argmax()), overlap.shape)
+        overlap[row, :], overlap[:, column] = -1, -1
+        count += 1
+    return count

@@ -1,0 +1,105 @@
+"""Output tensors of a detector  ->  boxes, scores and classes in pixels of the model's input, before suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.runtime.boxes import centres_to_corners
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Found(NamedTuple):
+    """boxes (n, 4) x1, y1, x2, y2; scores (n,); classes (n,)."""
+
+    boxes: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    classes: NDArray[np.int64]
+
+
+def decode_yolo(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
+    """(1, 4 + classes [+ extra], anchors): centre, size in pixels, class scores after their sigmoid."""
+    rows = _only(outputs)[0].astype(np.float64).T
+    count = int(task.get("classes", rows.shape[1] - 4))
+    return _best(centres_to_corners(rows[:, :4]), rows[:, 4 : 4 + count], threshold)
+
+
+def decode_yolo_anchored(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
+    """(1, anchors, 5 + classes): centre, size in pixels, objectness, class scores."""
+    rows = _only(outputs)[0].astype(np.float64)
+    return _best(centres_to_corners(rows[:, :4]), rows[:, 5:] * rows[:, 4:5], threshold)
+
+
+def decode_yolox(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
+    """(1, anchors, 5 + classes) on a grid: offset in cells, log of the size in cells, objectness, class scores."""
+    rows = _only(outputs)[0].astype(np.float64)
+    height, width = task["size"]
+    cells, steps = [], []
+    for stride in task.get("strides", (8, 16, 32)):
+        y, x = np.mgrid[0 : height // stride, 0 : width // stride]
+        cells.append(np.stack([x.ravel(), y.ravel()], 1))
+        steps.append(np.full((x.size, 1), stride))
+    cell, step = np.concatenate(cells), np.concatenate(steps)
+    centre = (rows[:, :2] + cell) * step
+    size = np.exp(np.clip(rows[:, 2:4], -20, 20)) * step
+    return _best(centres_to_corners(np.concatenate([centre, size], 1)), rows[:, 5:] * rows[:, 4:5], threshold)
+
+
+def decode_centerface(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
+    """Heatmap (1, 1, h, w), log size / 4 (1, 2, h, w) and offset (1, 2, h, w), y before x, at a quarter of the input."""
+    heat, size, offset = (outputs[name][0].astype(np.float64) for name in task["outputs"][:3])
+    y, x = np.nonzero(heat[0] > threshold)
+    extent = 4 * np.exp(np.clip(size[:, y, x], -10, 10))
+    centre_y, centre_x = 4 * (y + offset[0, y, x] + 0.5), 4 * (x + offset[1, y, x] + 0.5)
+    boxes = np.stack([centre_x, centre_y, extent[1], extent[0]], 1)
+    return Found(centres_to_corners(boxes), heat[0, y, x], np.zeros(len(y), np.int64))
+
+
+def decode_dbnet(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
+    """Text probability (1, 1, h, w): regions above 0.3, grown by area * ratio / perimeter, scored by their mean."""
+    import cv2
+
+    chance = _only(outputs)[0, 0].astype(np.float64)
+    mask = (chance > float(task.get("mask_threshold", 0.3))).astype(np.uint8)
+    contours, _ = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
+    boxes, scores = [], []
+    for contour in contours:
+        x, y, w, h = cv2.boundingRect(contour)
+        if min(w, h) < 3:
+            continue
+        inside = np.zeros((h, w), np.uint8)
+        cv2.fillPoly(inside, [contour - (x, y)], 1)
+        grow = w * h * float(task.get("unclip", 1.5)) / (2 * (w + h))
+        boxes.append((x - grow, y - grow, x + w + grow, y + h + grow))
+        scores.append(float(chance[y : y + h, x : x + w][inside > 0].mean()))
+    found = np.array(boxes, np.float64).reshape(-1, 4)
+    kept = np.array(scores) > threshold if scores else np.zeros(0, bool)
+    return Found(found[kept], np.array(scores, np.float64)[kept], np.zeros(int(kept.sum()), np.int64))
+
+
+DECODERS: Mapping[str, Callable[[Mapping[str, Any], Arrays, float], Found]] = {
+    "yolo": decode_yolo,
+    "yolo-anchored": decode_yolo_anchored,
+    "yolox": decode_yolox,
+    "centerface": decode_centerface,
+    "dbnet": decode_dbnet,
+}
+
+
+def _only(outputs: Arrays) -> NDArray[Any]:
+    return next(iter(outputs.values()))
+
+
+def _best(boxes: NDArray[np.float64], scores: NDArray[np.float64], threshold: float) -> Found:
+    classes, best = scores.argmax(1), scores.max(1)
+    kept = best > threshold
+    return Found(boxes[kept], best[kept], classes[kept].astype(np.int64))
+
+
+def label(labels: Sequence[str], index: int) -> str:
+    """The name of a class, or its number."""
+    return labels[index] if index < len(labels) else str(index)
