@@ -66,38 +66,38 @@ inline void avx2_store(int8_t *y, __m128i q, int channels) {
   for (int i = 0; i < channels; ++i) y[i] = bytes[i];
 }
 
-template <int N, bool kAct, bool k31>
-inline void avx2_finish_as(const MacTask &t, const BlockOut &out, __m256i (*acc)[2], int8_t *const *y) {
-  const Avx2Scale scale[2] = {Avx2Scale(out.params), Avx2Scale(out.params + 8)};
+template <bool kAct, bool k31>
+inline __m256i avx2_value(const MacTask &t, const Avx2Scale &s, __m256i acc) {
+  acc = k31 ? avx2_scale31(acc, s) : avx2_scale(acc, s);
+  return kAct ? avx2_interpolate(t.table, acc) : acc;
+}
+
+template <bool kAct, bool k31>
+void avx2_finish_as(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y) {
+  const Avx2Scale s0(out.params), s1(out.params + 8);
   const __m256i zp = _mm256_set1_epi16(int16_t(kAct ? 0 : t.out_zp));
   const __m256i lo = _mm256_set1_epi8(int8_t(t.lo)), hi = _mm256_set1_epi8(int8_t(t.hi));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  for (int i = 0; i < N; ++i)
-    for (int j = 0; j < 2; ++j) {
-      acc[i][j] = k31 ? avx2_scale31(acc[i][j], scale[j]) : avx2_scale(acc[i][j], scale[j]);
-      if (kAct) acc[i][j] = avx2_interpolate(t.table, acc[i][j]);
-    }
-  for (int i = 0; i < N; i += 2) {  // two pixels at a time: the packs saturate, which is the clamp to int8
-    const int k = i + 1 < N ? i + 1 : i;
-    const __m256i a = _mm256_adds_epi16(_mm256_packs_epi32(acc[i][0], acc[i][1]), zp);
-    const __m256i b = _mm256_adds_epi16(_mm256_packs_epi32(acc[k][0], acc[k][1]), zp);
-    __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
-    q = _mm256_min_epi8(_mm256_max_epi8(q, lo), hi);
+  for (int i = 0; i < n; i += 2) {  // two pixels at a time: the packs saturate, which is the clamp to int8
+    const int k = i + 1 < n ? i + 1 : i;
+    const __m256i a = _mm256_packs_epi32(avx2_value<kAct, k31>(t, s0, acc[i][0]), avx2_value<kAct, k31>(t, s1, acc[i][1]));
+    const __m256i b = _mm256_packs_epi32(avx2_value<kAct, k31>(t, s0, acc[k][0]), avx2_value<kAct, k31>(t, s1, acc[k][1]));
+    __m256i q = _mm256_packs_epi16(_mm256_adds_epi16(a, zp), _mm256_adds_epi16(b, zp));
+    q = _mm256_min_epi8(_mm256_max_epi8(_mm256_permutevar8x32_epi32(q, order), lo), hi);
     avx2_store(y[i], _mm256_castsi256_si128(q), out.channels);
     if (k != i) avx2_store(y[k], _mm256_extracti128_si256(q, 1), out.channels);
   }
 }
 
-template <int N>
-inline void avx2_finish(const MacTask &t, const BlockOut &out, __m256i (*acc)[2], int8_t *const *y) {
+// f == 31 is what scales below 1 have, and all others stay at or under 31; larger ones take the plain road.
+void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y) {
   if (out.min_f == 31 && out.max_f == 31)
-    return t.act ? avx2_finish_as<N, true, true>(t, out, acc, y) : avx2_finish_as<N, false, true>(t, out, acc, y);
+    return t.act ? avx2_finish_as<true, true>(t, out, n, acc, y) : avx2_finish_as<false, true>(t, out, n, acc, y);
   if (out.min_f >= 0 && out.max_f <= 31)
-    return t.act ? avx2_finish_as<N, true, false>(t, out, acc, y) : avx2_finish_as<N, false, false>(t, out, acc, y);
-  int32_t sums[16];
-  for (int i = 0; i < N; ++i) {
-    _mm256_storeu_si256((__m256i *)sums, acc[i][0]);
-    _mm256_storeu_si256((__m256i *)(sums + 8), acc[i][1]);
+    return t.act ? avx2_finish_as<true, false>(t, out, n, acc, y) : avx2_finish_as<false, false>(t, out, n, acc, y);
+  for (int i = 0; i < n; ++i) {
+    int32_t sums[16];
+    memcpy(sums, acc[i], sizeof sums);
     for (int c = 0; c < out.channels; ++c) y[i][c] = mac_finish(t, sums[c], out.params[16 + c], out.params[32 + c]);
   }
 }
