@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from axtool.ops.boxes import Dims
@@ -15,7 +15,7 @@ def check_layer(op: str, in_dims: Dims, out_dims: Dims, attrs: Mapping[str, Any]
     """Raises ValueError with the first reason why no engine could run this layer."""
     if not all(1 <= size <= LARGEST for size in (*in_dims, *out_dims)):
         raise ValueError(f"{op}: {in_dims} -> {out_dims} is not a size")
-    for fault in (*_numbers(attrs), *_family(op, in_dims, out_dims, attrs)):
+    for fault in chain(_numbers(attrs), _family(op, in_dims, out_dims, attrs)):  # lazily: the later believe the earlier
         raise ValueError(f"{op}: {fault}")
 
 

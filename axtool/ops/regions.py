@@ -56,6 +56,13 @@ def reads_of(op: str, act: int = 0) -> int:
     )
 
 
+def number_bytes(op: str, read: int) -> int:
+    """Bytes of a number of an operand: int32 params and counts, int16 interpolation tables, else int8."""
+    if op == "avg_pool" and read == 1:
+        return 4
+    return {2: 4, 3: 2}.get(read, 1)
+
+
 def span(source: NDArray[np.int64]) -> tuple[int, int]:
     """(smallest, extent) of some positions."""
     if not source.size:

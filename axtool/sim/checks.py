@@ -14,7 +14,7 @@ from axtool.ops.boxes import Dims, Job, contains, is_empty, whole
 from axtool.ops.encoding import MAC_OPS, decode_command, decode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import LANES
-from axtool.ops.regions import needed, reads_of, written
+from axtool.ops.regions import needed, number_bytes, reads_of, written
 from axtool.types import Command, Tile, View
 
 
@@ -99,12 +99,17 @@ def _check_compute(command: Command, layer: LayerRow) -> None:
     if layer.op in MAC_OPS:
         _check_blocks(layer, tile)
     job = layer.job(command)
+    box = written(job)
+    if not contains(command.writes[0].tile, box):  # first: a box that fits a memory is one that can be looked at
+        raise ValueError(f"{layer.op}: the view of the output {_box(command.writes[0].tile)} lacks {_box(box)}")
+    if is_empty(box):  # this input of a concat has nothing in the box
+        return
     for index, view in enumerate(command.reads):
         want = needed(job, index)
         if not contains(view.tile, want):
             raise ValueError(f"{layer.op}: operand {index} needs {_box(want)}, the view has {_box(view.tile)}")
-    if not contains(command.writes[0].tile, written(job)):
-        raise ValueError(f"{layer.op}: the view of the output {_box(command.writes[0].tile)} lacks {_box(tile)}")
+        if (view.offset + want.c - view.tile.c) % number_bytes(layer.op, index):
+            raise ValueError(f"{layer.op}: operand {index} begins inside a number")
 
 
 def _check_blocks(layer: LayerRow, tile: Tile) -> None:

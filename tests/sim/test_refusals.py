@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axtool.sim.engine import open_engine
+from axtool.sim.engine import native_available, open_engine
 from axtool.sim.images import encode_plan, open_plan, sizes_of
 from axtool.types import Command, Plan, Tile
 from tests.sim.tiny_plans import cuts, small_net
@@ -69,17 +69,24 @@ REFUSED = {
     "an output too many": (
         lambda: with_command(plan(), 5, writes=plan().commands[5].writes * 2), "command 5: add: 2 reads and 2 writes"),
     "an input that the concat lacks": (lambda: with_command(plan(), 3, part=2), "command 3: concat: part 2"),
+    "params that begin inside a number": (
+        lambda: with_view(plan(), 0, 2, offset=plan().commands[0].reads[2].offset - 1), "begins inside a number"),
     "channels inside a block": (
         lambda: with_command(plan(), 0, tile=Tile(0, 0, 8, 9, 8, 11)), "command 0: conv: channel 8 is inside a block"),
-    "a copy that changes the extent": (lambda: copy_between((3, 8, 19), (8, 3, 19)), "command 6: move: .* does not fit"),
+    "a copy that changes the extent": (
+        lambda: copy_between((3, 8, 19), (8, 3, 19)), "command 6: move: .* does not fit"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", REFUSED)
 def test_a_command_is_refused_for(fault):
     make, reason = REFUSED[fault]
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises(ValueError, match=reason) as refusal:
         open_plan(make())
+    if native_available():
+        number = str(refusal.value).split(":")[0]  # "command 3"
+        with pytest.raises(ValueError, match=f"{number}:"):
+            open_plan(make(), "native")
 
 
 def test_the_plans_that_the_refusals_start_from_are_accepted():
