@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from axtool.errors import UsageError
+from axtool.errors import EnvironmentFault, UsageError
 
 Role = Literal["input", "output"]
 
@@ -140,7 +141,10 @@ def save_arrays(
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UsageError(f"cannot write: {error.strerror}", where=str(path), code="cannot-write") from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        kind = EnvironmentFault if full else UsageError
+        code = "disk-full" if full else "cannot-write"
+        raise kind(f"cannot write: {error.strerror}", where=str(path), code=code) from error
 
 
 def _npz_bytes(arrays: Mapping[str, NDArray[Any]], role: Role) -> bytes:

@@ -210,7 +210,9 @@ def _wrong_shape(shape: tuple[int, ...], spec: InputSpec, where: str) -> UsageEr
         last = wanted[-1] in (1, 3) and wanted[1] not in (1, 3)
         spatial = slice(-3, -1) if last else slice(-2, None)
         channel = -1 if last else -3
-        if shape[channel] == wanted[channel]:
+        if fits(shape[1:], wanted[1:]):
+            what, hint = f"{shape[0]} rows do not fill batches of {wanted[0]}", f"the input is {spec}"
+        elif shape[channel] == wanted[channel] and shape[spatial] != wanted[spatial]:
             (h, w), (got_h, got_w) = wanted[spatial], shape[spatial]
             what = f"expected {h or '?'}x{w or '?'} got {got_h}x{got_w}"
             hint, code = "give images (or uint8 arrays) and --resize fit, letterbox or crop", "wrong-size"

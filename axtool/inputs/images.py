@@ -53,7 +53,10 @@ def probe(path: Path) -> str:
         return error.what
     if reason := _damage(data):
         return reason
-    return "" if _decode(data, cv2.IMREAD_REDUCED_GRAYSCALE_8) is not None else "cannot be decoded as an image"
+    # An image of a few pixels has no eighth.
+    reduced = _decode(data, cv2.IMREAD_REDUCED_GRAYSCALE_8)
+    good = reduced is not None or _decode(data, cv2.IMREAD_COLOR) is not None
+    return "" if good else "cannot be decoded as an image"
 
 
 def as_rgb(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -1,0 +1,110 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from axtool.errors import UsageError
+from axtool.inputs.preprocess import load_preprocess
+from axtool.inputs.samples import InputSpec, open_samples
+
+X = InputSpec("x", (1, 3, 8, 8))
+
+GOOD = """
+import numpy as np
+
+def half(image):
+    assert image.dtype == np.uint8 and image.shape[2] == 3
+    return image[:8, :8].transpose(2, 0, 1).astype(np.float32) / 2
+
+def pixels(image):
+    return image.transpose(2, 0, 1)
+
+def nothing(image):
+    return None
+
+def fails(image):
+    return image[0][
+        "key"
+    ]
+
+def small(image):
+    return np.zeros((3, 4, 4), np.float32)
+
+def broken(image):
+    return np.full((3, 8, 8), np.nan, np.float32)
+
+def large(image):
+    return np.zeros((3, 8, 8))
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "prep.py").write_text(GOOD)
+    np.save(tmp_path / "x.npy", np.full((2, 3, 8, 8), 100, np.uint8))
+    return tmp_path / "prep.py"
+
+
+def feeds(file, name):
+    return list(open_samples(file.parent / "x.npy", [X], preprocess=f"{file}:{name}"))
+
+
+def refusal(file, name):
+    with pytest.raises(UsageError) as caught:
+        feeds(file, name)
+    return str(caught.value)
+
+
+def test_the_function_gets_rgb_pixels_and_may_leave_out_the_batch_axis(file):
+    first, second = feeds(file, "half")
+    assert first["x"].shape == second["x"].shape == (1, 3, 8, 8)
+    assert first["x"].max() == 50
+
+
+def test_a_fault_inside_is_told_with_file_and_line(file):
+    line = GOOD[: GOOD.index("return image[0]")].count("\n") + 1
+    assert refusal(file, "fails").startswith(f"{file}:{line}: IndexError: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nothing", "returned NoneType, want an array"),
+        ("small", "expected 8x8 got 4x4"),
+        ("broken", "192 NaN of 192 values"),
+        ("pixels", "uint8 values for a float input"),
+    ],
+)
+def test_a_result_that_cannot_be_fed_is_refused(file, name, text):
+    assert text in refusal(file, name)
+
+
+def test_float64_results_are_cast(file):
+    assert feeds(file, "large")[0]["x"].dtype == np.float32
+
+
+def test_an_unknown_function_is_refused_with_the_nearest(file):
+    with pytest.raises(UsageError, match="no function 'harf'") as caught:
+        load_preprocess(f"{file}:harf")
+    assert "half" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["prep.py", "prep.py:", "prep.py:a b", "none.py:half"])
+def test_what_names_no_function_is_refused(text):
+    with pytest.raises(UsageError):
+        load_preprocess(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [("x = 1\ny = (", r"p\.py:2: SyntaxError"), ("\nimport nowhere", r"p\.py:2: ModuleNotFound"), ("exit()", "p.py:1")],
+)
+def test_a_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path, source, text):
+    (tmp_path / "p.py").write_text(source)
+    with pytest.raises(UsageError, match=text):
+        load_preprocess(f"{tmp_path / 'p.py'}:f")
+
+
+def test_it_travels_to_another_process_by_name(file):
+    function = load_preprocess(f"{file}:half")
+    assert pickle.loads(pickle.dumps(function)) == function

@@ -1,0 +1,277 @@
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from axtool.errors import NumericsError, UsageError
+from axtool.inputs.samples import InputSpec, open_samples
+from axtool.quant.calibrate import calibrate, plan_work
+from axtool.quant.formats import quantize_stage
+from axtool.quant.pieces import cut
+from axtool.quant.ranges import Ranges, ranges_text, read_ranges
+
+CASES = Path(__file__).parents[3] / "shared" / "cases"
+
+NET = """<ir_version: 8, opset_import: ["": 17]> g (float[1,3,8,8] x) => (float[1,4,4,4] y)
+<float[4,3,3,3] w, float[4,4,1,1] v> {
+  c = Conv <pads = [1, 1, 1, 1]> (x, w)
+  r = Relu (c)
+  p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+  d = Conv (p, v)
+  s = Sigmoid (d)
+  y = Mul (d, s)
+}"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    kind: str
+    model: ir.Model
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def stage(text, kind="device", seed=0):
+    proto = onnx.parser.parse_model(text)
+    generator = np.random.default_rng(seed)
+    weights = [
+        onnx.numpy_helper.from_array(
+            generator.normal(0, 1, [d.dim_value for d in info.type.tensor_type.shape.dim]).astype(np.float32), info.name
+        )
+        for info in proto.graph.value_info
+    ]
+    names = {tensor.name for tensor in weights}
+    kept = [info for info in proto.graph.value_info if info.name not in names]
+    del proto.graph.value_info[:]
+    proto.graph.value_info.extend(kept)
+    proto.graph.initializer.extend(weights)
+    return from_proto(proto, kind)
+
+
+def from_proto(proto, kind="device"):
+    proto = onnx.shape_inference.infer_shapes(proto)
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    inputs = tuple(value.name for value in proto.graph.input if value.name not in constants)
+    return Stage(kind, ir.from_proto(proto), inputs, tuple(value.name for value in proto.graph.output))
+
+
+def feeds(count=4, shape=(1, 3, 8, 8), scale=1.0, name="x"):
+    return [{name: np.random.default_rng(i).normal(0, scale, shape).astype(np.float32)} for i in range(count)]
+
+
+def run(item, values, names):
+    """What onnxruntime computes for intermediate values, optimisations off."""
+    import onnxruntime
+
+    proto = ir.to_proto(item.model)
+    proto.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names if n not in item.outputs)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(list(names), values)
+
+
+def codes(ranges):
+    return [notice.code for notice in ranges.notices]
+
+
+def test_ranges_are_the_extremes_over_all_samples():
+    net = stage(NET)
+    ranges = calibrate([net], feeds())
+    for name in ("r", "d", "y"):
+        values = np.stack([run(net, f, [name])[0] for f in feeds()])
+        np.testing.assert_allclose(ranges[name], (values.min(), values.max()), rtol=1e-5)
+
+
+def test_only_tensors_whose_format_depends_on_data_are_observed():
+    assert set(calibrate([stage(NET)], feeds())) == {"x", "r", "d", "s", "y"}
+    assert calibrate([stage(NET)], feeds())["s"] == (0.0, 1.0)
+
+
+def test_pieces_of_any_size_give_the_same_ranges():
+    whole = calibrate([stage(NET)], feeds())
+    assert calibrate([stage(NET)], feeds(), budget_bytes=1).tensors == whole.tensors
+    assert calibrate([stage(NET)], feeds(), budget_bytes=1100).tensors == whole.tensors
+
+
+def test_no_piece_exposes_more_than_the_budget():
+    proto = ir.to_proto(stage(NET).model)
+    pieces = cut(proto, ["r", "d", "y"], [], budget_bytes=1024)
+    assert [piece.observed for piece in pieces] == [("r",), ("d", "y")]
+    assert [piece.inputs for piece in pieces] == [("x",), ("p",)]
+
+
+def test_nodes_that_nothing_observed_reads_are_not_run():
+    (piece,) = cut(ir.to_proto(stage(NET).model), ["r"], [])
+    assert [node.op_type for node in onnx.load_from_string(piece.model).graph.node] == ["Conv", "Relu"]
+
+
+def test_a_value_that_an_if_body_reads_reaches_its_piece():
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[4] x, bool c) => (float[4] y) {
+      a = Relu (x)
+      b = Neg (x)
+      y = If (c) <then_branch = t () => (float[4] u) { u = Add (a, b) },
+                  else_branch = e () => (float[4] u) { u = Sub (a, b) }>
+    }"""
+    pieces = cut(ir.to_proto(stage(text).model), ["a", "b"], ["y"], budget_bytes=1)
+    assert [piece.outputs for piece in pieces] == [("a",), ("b", "y")]
+    assert set(pieces[-1].inputs) == {"a", "c", "x"}
+
+
+def test_host_stages_before_and_between_run_and_those_after_do_not():
+    pre = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] a) { a = Exp (x) }""", "host")
+    first = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] a) => (float[4] b) { b = Add (a, a) }""")
+    middle = stage(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[4] b) => (float[4] c) { c = Sqrt (b) }""", "host"
+    )
+    second = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] c, float[4] a) => (float[4] d)
+        { d = Mul (c, a) }""")
+    post = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] d) => (float[4] e) { e = Neg (d) }""", "host")
+    x = np.array([0, 1, 2, -1], np.float32)
+    ranges = calibrate([pre, first, middle, second, post], [{"x": x}])
+    a = np.exp(x)
+    expected = {"a": a, "b": 2 * a, "c": np.sqrt(2 * a), "d": np.sqrt(2 * a) * a}
+    assert set(ranges) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(ranges[name], (values.min(), values.max()), rtol=1e-5)
+
+
+def test_nothing_is_kept_of_a_sample_after_its_pass():
+    alive = []
+
+    class Watched(np.ndarray):
+        def __del__(self):
+            alive.append(-1)
+
+    def stream():
+        for feed in feeds(5):
+            assert sum(alive) <= 2  # this one and the one before
+            alive.append(1)
+            yield {"x": feed["x"].view(Watched)}
+
+    calibrate([stage(NET)], stream())
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile"])
+def test_two_processes_give_the_bits_of_one(method, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.concatenate([feed["x"] for feed in feeds(20)]))
+    samples = open_samples(tmp_path / "x.npz", [InputSpec("x", (1, 3, 8, 8))])
+    done = []
+    two = calibrate([stage(NET)], samples, method, 99.0, jobs=2, progress=lambda *args: done.append(args))
+    one = calibrate([stage(NET)], samples, method, 99.0)
+    assert (one.tensors, one.notices) == (two.tensors, two.notices)
+    assert done[-1] == (20, 20)
+
+
+def test_a_percentile_range_lies_inside_that_of_minmax():
+    wide, narrow = (calibrate([stage(NET)], feeds(), method, 95) for method in ("minmax", "percentile"))
+    assert wide["y"][0] <= narrow["y"][0] < narrow["y"][1] < wide["y"][1]
+
+
+def test_nan_activations_are_counted_and_left_out():
+    net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Sqrt (x) }""")
+    ranges = calibrate([net], [{"x": np.array([-1, 4, 9, -2], np.float32)}])
+    assert ranges["y"] == (2, 3)
+    (told,) = [str(n) for n in ranges.notices if n.code == "non-finite-activations"]
+    assert told.startswith("tensor 'y': 2 NaN and 0 Inf of 4 values")
+
+
+def test_a_mask_of_minus_infinity_is_not_in_the_range():
+    net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[2] x, float[2] m) => (float[2] y)
+        { y = Add (x, m) }""")
+    mask = np.array([0, -np.inf], np.float32)
+    assert calibrate([net], [{"x": np.ones(2, np.float32), "m": mask}])["y"] == (1, 1)
+
+
+def test_a_tensor_with_no_finite_value_is_refused_by_name():
+    net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Log (x) }""")
+    with pytest.raises(NumericsError, match="'y': 4 NaN, 0 Inf of 4") as caught:
+        calibrate([net], [{"x": np.full(4, -1, np.float32)}])
+    assert caught.value.exit == 5
+
+
+def test_no_samples_at_all_are_refused():
+    with pytest.raises(UsageError, match="no calibration samples"):
+        calibrate([stage(NET)], [])
+
+
+def test_few_copied_and_constant_samples_are_warned_of():
+    data = [*feeds(2), feeds(1)[0], {"x": np.zeros((1, 3, 8, 8), np.float32)}]
+    ranges = calibrate([stage(NET)], data)
+    assert codes(ranges) == ["few-samples", "duplicate-samples", "constant-samples"]
+    assert "2 = 0" in str(ranges.notices[1])
+
+
+def test_enough_different_samples_need_no_warning():
+    assert codes(calibrate([stage(NET)], feeds(32))) == []
+
+
+def test_a_sample_of_another_preparation_is_warned_of():
+    data = feeds(4)
+    data[3]["x"] *= 1e6
+    told = [str(n) for n in calibrate([stage(NET)], data).notices if n.code == "outlier-sample"]
+    assert len(told) == 1
+    assert told[0].startswith("input 'x': sample 3 range is 1e6x the median")
+
+
+def test_progress_is_told_after_each_sample():
+    done = []
+    calibrate([stage(NET)], feeds(3), progress=lambda *args: done.append(args))
+    assert [now for now, _ in done] == [1, 2, 3]
+
+
+def test_ranges_survive_a_file_exactly(tmp_path):
+    ranges = calibrate([stage(NET)], feeds())
+    (tmp_path / "r.json").write_text(ranges_text(ranges))
+    assert read_ranges(tmp_path / "r.json") == ranges
+
+
+def test_ranges_of_another_model_are_refused_with_the_nearest_names():
+    ranges = Ranges({"x": (0, 1), "conv1": (0, 1)})
+    with pytest.raises(
+        UsageError, match=r"'conv_1' is missing; 'conv1' is no tensor of the model: did you mean conv_1\?"
+    ):
+        ranges.check(["x", "conv_1"])
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["", "[]", "{}", '{"schema": "axtool.ranges/2", "tensors": {}}', '{"schema": "axtool.ranges/1"}']
+    + [f'{{"schema": "axtool.ranges/1", "tensors": {{"x": {bad}}}}}' for bad in ("1", "[1]", "[2, 1]", "[0, NaN]")],
+)
+def test_what_is_no_ranges_file_is_refused(tmp_path, document):
+    (tmp_path / "r.json").write_text(document)
+    with pytest.raises(UsageError, match=r"r\.json"):
+        read_ranges(tmp_path / "r.json")
+
+
+def test_the_ranges_document_has_its_schema_and_sorted_names():
+    document = json.loads(ranges_text(Ranges({"b": (0, 1), "a": (-1, 2.5)})))
+    assert document == {"schema": "axtool.ranges/1", "tensors": {"a": [-1, 2.5], "b": [0, 1]}}
+    assert list(document["tensors"]) == ["a", "b"]
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the case collection is not here")
+@pytest.mark.parametrize("case", ["76_zero_weight_channels", "77_int32_bias_overflow", "80_dead_activation_range"])
+def test_cases_of_degenerate_numbers_quantize_to_finite_ones(case):
+    net = from_proto(onnx.load(CASES / f"{case}.onnx"))
+    from axtool.graph.sites import sites_of
+
+    data = np.load(CASES / f"{case}.npz")
+    sample = {str(name): data[f"input_{i}"] for i, name in enumerate(data["input_names"])}
+    ranges = calibrate([net], [sample])
+    quantization = quantize_stage(sites_of(net.model), ranges, None, net.inputs, net.outputs)
+    for weights in quantization.weights.values():
+        assert np.all(np.isfinite(weights.scale) & (weights.scale > 0))
+    for fmt in quantization.formats.values():
+        assert np.isfinite(np.float32(1) / np.float32(fmt.scale[0]))
+
+
+def test_a_stage_with_nothing_to_observe_needs_no_session():
+    net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Identity (x) }""")
+    work, _ = plan_work([net], "minmax")
+    assert (work.pieces, work.observed_inputs) == ((), ("x",))
