@@ -5,6 +5,7 @@ This is the float path that users and tests compare with. Host stages of a compi
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import weakref
@@ -27,21 +28,22 @@ Optimize = Literal["disabled", "basic", "extended", "all"]
 _INLINE_BYTES = 2_000_000_000
 
 
+_RUNNING = re.compile(r"Non-zero status code returned while running (\w+) node\. Name:'(.*?)' Status Message: ")
+_SOURCE = re.compile(r"/\S+\.(?:cc|h|hpp):\d+ .*?(?:was false|were false|failed)\.\s*")
+
+
 class StageLike(Protocol):
     """What is needed of `axtool.graph.split.Stage`."""
 
     @property
     def model(self) -> ir.Model: ...
-    @property
-    def inputs(self) -> tuple[str, ...]: ...
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
 
 
 class FloatModel:
     """Sessions of all stages, joined by tensor names.
 
-    `expose` names values inside the stages to return beside the outputs ("all": every one). `frozen` names inputs of
+    `outputs` names what to return, by default what every stage puts out. `expose` names values inside the stages to
+    return beside them ("all": every one). `frozen` names inputs of
     the user's file that were made constant, so that feeding them is refused by that reason. An initializer that is
     also a graph input may be fed and otherwise keeps its value.
     """
@@ -53,10 +55,11 @@ class FloatModel:
         threads: int = 1,
         optimize: Optimize = "basic",
         expose: Sequence[str] | Literal["all"] = (),
+        outputs: Sequence[str] = (),
         frozen: Iterable[str] = (),
         where: str = "",
     ) -> None:
-        models = [stages] if isinstance(stages, ir.Model) else [stage.model for stage in stages]
+        models = [stages] if isinstance(stages, ir.Model) else [_float_model(stage) for stage in stages]
         if not models:
             raise ValueError("a FloatModel needs at least one stage")
         self._where, self._frozen = where, frozenset(frozen)
@@ -70,8 +73,7 @@ class FloatModel:
                     self.inputs.setdefault(name, value)
             self.overridable |= session.overridable
             made.update(session.outputs)
-        outer = models[-1].graph.outputs if isinstance(stages, ir.Model) else ()
-        last = [value.name or "" for value in outer] or [name for stage in _list(stages) for name in stage.outputs]
+        last = outputs or [name for model in models for name in _names(model.graph.outputs)]
         self.outputs: tuple[str, ...] = tuple(dict.fromkeys(last))
         self.exposed: tuple[str, ...] = tuple(
             dict.fromkeys(name for session in self._sessions for name in session.exposed)
@@ -86,7 +88,7 @@ class FloatModel:
                 )  # fmt: skip
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name (of every stage, and what is exposed). Raises UsageError for feeds that do not fit."""
+        """Outputs by name, and what is exposed. Raises UsageError for feeds that do not fit."""
         self._check(feeds)
         values: dict[str, Array] = dict(feeds)
         for session in self._sessions:
@@ -127,8 +129,15 @@ class FloatModel:
             raise UsageError(faults[0], where=self._where, code="input-mismatch", details=faults)
 
 
-def _list(stages: ir.Model | Sequence[StageLike]) -> Sequence[StageLike]:
-    return () if isinstance(stages, ir.Model) else stages
+def _float_model(stage: StageLike) -> ir.Model:
+    """A stage of a quantized file rounds where the file rounds (`Stage.float_model`)."""
+    model = getattr(stage, "float_model", stage.model)
+    assert isinstance(model, ir.Model)
+    return model
+
+
+def _names(values: Iterable[ir.Value]) -> list[str]:
+    return [value.name or "" for value in values]
 
 
 def _misfit(name: str, array: Array, value: ir.Value) -> str:
@@ -168,7 +177,7 @@ class _Session:
         self.overridable = {v.name or "": v for v in model.graph.inputs if v.name in initializers}
         self.exposed, self._where = exposed, where
         # What is both an input and an output needs no session, but onnxruntime passes it through all the same.
-        self.outputs = tuple(dict.fromkeys([*(v.name or "" for v in model.graph.outputs), *exposed]))
+        self.outputs = tuple(dict.fromkeys([*_names(model.graph.outputs), *exposed]))
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.graph_optimization_level = {
@@ -178,6 +187,8 @@ class _Session:
             "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
         }[optimize]
         options.log_severity_level = 4  # its errors reach the user as ours
+        # A quantized file is run as it is written: onnxruntime would quantize weights anew and fuse roundings.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
         folder: Path | None = None
         source: bytes | str
         if sum(v.const_value.nbytes for v in initializers.values() if v.const_value is not None) > _INLINE_BYTES:
@@ -245,4 +256,5 @@ def _words(error: Exception) -> str:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
-    return text[:400]
+    text = _RUNNING.sub(r"\1 '\2': ", text)
+    return _SOURCE.sub("", text)[:400]

@@ -15,15 +15,15 @@ import onnx_ir as ir
 
 from axtool.errors import UsageError
 from axtool.graph.external import ExternalFile, files_of
-from axtool.graph.load_checks import check_channels, check_indices
+from axtool.graph.load_checks import check_channels, check_indices, check_reshapes
 from axtool.graph.load_dims import fix_inputs
 from axtool.graph.load_file import Source, read_proto
-from axtool.graph.load_functions import inline_functions, raise_opset, use_one_domain_name
-from axtool.graph.load_graph import check_names, check_text, name_nodes
+from axtool.graph.load_functions import inline_functions, opset_of_functions, raise_opset, use_one_domain_name
+from axtool.graph.load_graph import check_attributes, check_names, check_text, name_nodes
 from axtool.graph.load_header import Log, check_header, check_ops, places
-from axtool.graph.load_infer import infer, infer_shapes
+from axtool.graph.load_infer import infer, infer_shapes, skeleton
 from axtool.graph.load_shapes import Annotations, check_model, forget_annotations, refuse_faults
-from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, weight_faults
+from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, type_initializers, weight_faults
 from axtool.graph.load_types import check_types
 from axtool.graph.names import Names, names_of
 
@@ -84,8 +84,9 @@ def load_model(
     check_text(source.proto, log.file)
     use_one_domain_name(source.proto)
     extents = check_tensors(source.proto, path.parent, log.file)
+    check_attributes(source.proto, log.file)
     check_names(source.proto, log)
-    needed = check_ops(source.proto, opset, log, permissive)
+    needed = max(check_ops(source.proto, opset, log, permissive), opset_of_functions(source.proto, opset))
     proto = raise_opset(source.proto, opset, needed, log.file)
     proto = inline_functions(proto, needed, log)
     name_nodes(proto)
@@ -94,6 +95,7 @@ def load_model(
     annotations = forget_annotations(proto, keep=not dims_fixed)
     model = _to_ir(proto, log.file)
     map_external(model, extents)
+    type_initializers(model)
     _infer_and_check(model, annotations, log, permissive, fix_fp16)
     return Loaded(
         path=path,
@@ -125,14 +127,17 @@ def freeze_overridable(model: ir.Model, keep: Sequence[str] = ()) -> tuple[str, 
 def _infer_and_check(model: ir.Model, annotations: Annotations, log: Log, permissive: bool, fix_fp16: bool) -> None:
     """Infer all shapes; our own checks come first, since they say more than inference does."""
     annotations.type_outputs(model)
-    faults = infer(model)
+    proto = skeleton(model)
+    check_model(model, proto, log)
+    faults = infer(model, proto)
     if check_types(model, log, fix_fp16):
-        faults = infer(model)
+        proto = skeleton(model)
+        faults = infer(model, proto)
     check_channels(model, log)
     check_indices(model, log)
+    check_reshapes(model, log)
     refuse_faults(model, faults, log, permissive)
     annotations.compare(model, log)
-    check_model(model, log, permissive)
 
 
 def _overridable(proto: onnx.ModelProto, log: Log) -> tuple[str, ...]:

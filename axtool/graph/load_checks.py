@@ -1,9 +1,11 @@
 """Nodes whose inputs do not fit together, found before onnxruntime would: each with both sides of the contradiction.
 
-Errors (all exit 2): `channel-mismatch`, `index-out-of-range`.
+Errors (all exit 2): `channel-mismatch`, `index-out-of-range`, `reshape-mismatch`.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import onnx_ir as ir
@@ -106,3 +108,34 @@ def _bad_index(node: ir.Node) -> str:
             shown = ", ".join(str(int(v)) for v in wrong[:8])
             return f"index {shown} is out of range, axis {axis} of '{_name(node, 0)}' has size {shape[axis]}"
     return ""
+
+
+def check_reshapes(model: ir.Model, log: Log) -> None:
+    """Raise for a Reshape to a constant shape that holds another number of elements than its input."""
+    lines = []
+    for index, node in enumerate(model.graph):
+        if node.domain != "" or node.op_type != "Reshape":
+            continue
+        shape, value = _shape(node, 0), node.inputs[1] if len(node.inputs) > 1 else None
+        want = None if value is None or value.is_graph_input() else constant_of(value)
+        if shape is None or want is None or want.ndim != 1:
+            continue
+        text = _bad_reshape(shape, [int(d) for d in want], node.attributes.get_int("allowzero", 0) != 0)
+        if text:
+            lines.append(f"Reshape '{node.name}' (node {index}): {text} ('{_name(node, 0)}')")
+    if lines:
+        hint = "the shape was written for another batch or input size: give the one the model was exported for"
+        raise UsageError(lines[0], where=log.file, hint=hint, code="reshape-mismatch", details=lines)
+
+
+def _bad_reshape(shape: tuple[int, ...], want: list[int], allow_zero: bool) -> str:
+    text = f"cannot make {want} of {list(shape)}, which has {math.prod(shape)} elements"
+    if any(d < -1 for d in want) or want.count(-1) > 1:
+        return text
+    if not allow_zero:
+        if any(d == 0 and at >= len(shape) for at, d in enumerate(want)):
+            return text
+        want = [shape[at] if d == 0 else d for at, d in enumerate(want)]
+    known = math.prod(d for d in want if d != -1)
+    fits = math.prod(shape) == known if -1 not in want else known == 0 or math.prod(shape) % known == 0
+    return "" if fits else text

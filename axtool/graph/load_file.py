@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from axtool.errors import EnvironmentFault, UsageError
-from axtool.graph.load_sniff import foreign_format, tensorflow_graph, truncation
+from axtool.graph.load_sniff import damage, foreign_format, tensorflow_graph
 
 if TYPE_CHECKING:
     import onnx
@@ -98,15 +98,10 @@ def _siblings(path: Path) -> str:
 
 
 def _not_a_model(path: Path, data: bytes) -> UsageError:
-    """Truncated or never a model: both fail to parse, the first lacks its end."""
-    foreign = tensorflow_graph(data)
+    """Truncated, damaged, or never a model: none of them parses."""
+    foreign = tensorflow_graph(data) or damage(data)
     if foreign is not None:
         return UsageError(foreign.what, where=str(path), hint=foreign.hint, code=foreign.code)
-    cut = truncation(data)
-    if cut:
-        return UsageError(
-            f"file is truncated: {cut}", where=str(path), hint="download or copy it again", code="truncated-file"
-        )
     return UsageError(
         "not an ONNX model",
         where=str(path),

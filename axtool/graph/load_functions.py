@@ -64,6 +64,13 @@ def raise_opset(proto: onnx.ModelProto, declared: int, needed: int, file: str) -
     return proto
 
 
+def opset_of_functions(proto: onnx.ModelProto, opset: int) -> int:
+    """The newest opset of the functions, if every node of the graph means the same in it; else the graph's own."""
+    newest = max((int(e.version) for f in proto.functions for e in f.opset_import if e.domain == ""), default=opset)
+    nodes = (place.node for place in places(proto.graph))
+    return newest if all(_same_meaning(n.op_type, n.domain, opset, newest) for n in nodes) else opset
+
+
 def inline_functions(proto: onnx.ModelProto, opset: int, log: Log) -> onnx.ModelProto:
     """The model without local functions; every call gets names of its own. Raises for recursion."""
     if not proto.functions:

@@ -118,6 +118,13 @@ def check_ops(proto: onnx.ModelProto, opset: int, log: Log, permissive: bool) ->
             continue
         domain = "" if node.domain in _ONNX else node.domain
         version = declared if domain == "" else imports.get(domain, 0)
+        if domain and not version and any(known == domain for known, _ in _history()):
+            raise UsageError(
+                f"model declares no opset for domain {domain}, which {place} is in",
+                where=log.file,
+                hint="re-export the model, or add it to model.opset_import",
+                code="no-opset",
+            )
         verdict, since = _known(node.op_type, domain, version)
         if verdict == "unknown":
             unknown[f"{node.domain}::{node.op_type}" if domain else node.op_type].append(place)

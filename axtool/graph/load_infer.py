@@ -39,15 +39,17 @@ def infer_shapes(model: ir.Model) -> ir.Model:
     know), the old shape stays as long as it does not contradict. Never raises for a graph that does not fit together:
     `infer` returns those faults.
     """
-    infer(model)
+    infer(model, skeleton(model))
     return model
 
 
-def infer(model: ir.Model) -> tuple[InferenceFault, ...]:
-    """`infer_shapes`, returning the nodes that do not fit together (then the rest is inferred as far as it goes)."""
+def infer(model: ir.Model, proto: onnx.ModelProto) -> tuple[InferenceFault, ...]:
+    """`infer_shapes` with the model's `skeleton` at hand, returning the nodes that do not fit together.
+
+    The rest is then inferred as far as it goes.
+    """
     from onnx import shape_inference
 
-    proto = skeleton(model)
     try:
         result = shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # InferenceError, and whatever else the C++ throws at odd graphs
@@ -92,7 +94,10 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
         for subgraph in _subgraphs(graph.node[-1]):
             _forget(subgraph)
     for value in model.graph.outputs:
-        graph.output.add(name=value.name)
+        if value.producer() is None:
+            graph.output.append(ir.serde.serialize_value(value))
+        else:
+            graph.output.add(name=value.name)
     for function in model.functions.values():
         proto.functions.append(ir.serde.serialize_function(function))
     return proto

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import onnx_ir as ir
 
 from axtool.errors import UsageError
 from axtool.graph.load_header import Log, places, subgraphs
-from axtool.graph.load_infer import InferenceFault, merged, skeleton
+from axtool.graph.load_infer import InferenceFault, merged
 
 if TYPE_CHECKING:
     import onnx
@@ -75,8 +76,12 @@ def forget_annotations(proto: onnx.ModelProto, keep: bool) -> Annotations:
         if tensor.elem_type and tensor.elem_type in known:
             dtypes[info.name] = int(tensor.elem_type)
     del proto.graph.value_info[:]
+    given = {info.name: info.type for info in proto.graph.input}
     for output in proto.graph.output:
-        output.ClearField("type")
+        if output.name in given:
+            output.type.CopyFrom(given[output.name])
+        else:
+            output.ClearField("type")
     for place in places(proto.graph):
         for graph in subgraphs(place.node):
             del graph.value_info[:]
@@ -88,56 +93,58 @@ def refuse_faults(model: ir.Model, faults: Sequence[InferenceFault], log: Log, p
     if not faults:
         return
     index = {node.name: at for at, node in enumerate(model.graph)}
-    lines = [
-        f"{fault.op} '{fault.node}' (node {index[fault.node]}): {fault.message}" if fault.node in index else str(fault)
-        for fault in faults
-    ]
+    nodes = list(model.graph)
+    lines = [_line(fault, index.get(fault.node), nodes) for fault in faults]
     if permissive:
         log.warnings.extend(f"shape inference: {line}" for line in lines)
         return
     raise UsageError(
         f"the graph does not fit together: {lines[0]}",
         where=log.file,
-        hint="check the input shapes; --permissive goes on where inference gives up",
+        hint="export the model again; --permissive goes on where inference gives up",
         code="shape-inference",
         details=lines,
     )
 
 
-def check_model(model: ir.Model, log: Log, permissive: bool) -> None:
-    """Raise for what onnx's own checker refuses: missing attributes, wrong attribute types, wrong input counts."""
+def _line(fault: InferenceFault, index: int | None, nodes: Sequence[ir.Node]) -> str:
+    """The fault with the node's index and what goes into it."""
+    if index is None:
+        return str(fault)
+    known = [value for value in nodes[index].inputs if value is not None and value.shape is not None]
+    shapes = ", ".join(f"{v.name} {v.shape}" for v in known[:4])
+    return f"{fault.op} '{fault.node}' (node {index}): {fault.message} (inputs: {shapes or 'of unknown shape'})"
+
+
+def check_model(model: ir.Model, proto: onnx.ModelProto, log: Log) -> None:
+    """Raise for what onnx's own checker refuses: missing attributes, wrong attribute types, wrong input counts.
+
+    `proto` is the skeleton of `model`, before inference: its outputs borrow a type, which the checker wants to see.
+    """
     from onnx import checker
 
-    proto = skeleton(model)
-    for output in proto.graph.output:
-        _complete(output, model)
+    untyped = [output for output in proto.graph.output if not output.HasField("type")]
+    for output in untyped:
+        output.type.tensor_type.elem_type = 1
+        output.type.tensor_type.shape.SetInParent()
     try:
         checker.check_model(proto)
     except Exception as error:  # ValidationError, and whatever else the C++ throws
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        text = lines[0][:300]
         context = next((line for line in lines[1:] if "node" in line.lower()), "")
-        what = f"{text} {context}".strip()
-        if permissive:
-            log.warnings.append(f"onnx's checker says: {what}")
-            return
+        name = re.search(r"Name: (.*?) OpType:", context)
+        index = next((at for at, node in enumerate(model.graph) if name and node.name == name[1]), None)
+        where = (
+            f"{model.graph[index].op_type} '{model.graph[index].name}' (node {index}): " if index is not None else ""
+        )
         raise UsageError(
-            f"not a valid model: {what}",
+            f"not a valid model: {where}{lines[0][:300]}",
             where=log.file,
-            hint="export it again; --permissive tries it all the same",
+            hint="the file was edited or damaged: export it again",
             code="invalid-model",
         ) from None
-
-
-def _complete(output: onnx.ValueInfoProto, model: ir.Model) -> None:
-    """The checker wants a type for each output."""
-    value = next(v for v in model.graph.outputs if v.name == output.name)
-    if value.type is None:
-        output.type.tensor_type.elem_type = 1
-    else:
-        output.CopyFrom(ir.serde.serialize_value(value))
-    if output.type.HasField("tensor_type"):
-        output.type.tensor_type.shape.SetInParent()
+    for output in untyped:
+        output.ClearField("type")
 
 
 def _differ(declared: Sequence[int | None], found: Sequence[int | None]) -> bool:

@@ -43,6 +43,8 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x7fELF", "this is a program or library, not ONNX", "give the .onnx file"),
 )
 _PICKLE = tuple(bytes((0x80, version)) for version in (2, 3, 4, 5))
+# Fields of ModelProto: the graph, and the last one there is.
+_GRAPH_FIELD, _LAST_FIELD = 7, 26
 # Strings that TensorFlow graphs hold and ONNX graphs do not.
 _TENSORFLOW = (b"StatefulPartitionedCall", b"saved_model_main_op", b"\nPlaceholder", b"\x0bPlaceholder", b"tensorflow/")
 
@@ -69,34 +71,31 @@ def tensorflow_graph(data: bytes) -> Foreign | None:
     return None
 
 
-def truncation(data: bytes) -> str:
-    """Where a protobuf breaks off, in words; "" when its top level is whole (or is no protobuf at all).
+def damage(data: bytes) -> Foreign | None:
+    """What is wrong with an ONNX file that cannot be parsed; None when it looks like no ONNX file at all.
 
-    Walks the top-level fields only: the graph is one field, so a file cut inside it ends before the field does.
+    Walks the top-level fields only: the graph is one of them, so a file cut inside it ends before the field does.
     """
-    at, fields = 0, 0
+    at, numbers = 0, []
     while at < len(data):
         start = at
         key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
-        if key < 0 or not 1 <= number <= 100 or wire not in (0, 1, 2, 5):
-            return ""
-        if wire == 2:
-            length, at = _varint(data, at)
-            if length < 0 or at + length > len(data):
-                # One broken field with nothing before it may be any binary file: the graph is never the first.
-                if fields == 0 or length < 0:
-                    return ""
-                return f"a field of {length:,} bytes begins at byte {start:,}, but only {len(data) - at:,} follow"
-            at += length
-        elif wire == 0:
-            value, at = _varint(data, at)
-            if value < 0:
-                return ""
-        else:
-            at += 8 if wire == 1 else 4
-        fields += 1
-    return ""
+        if key < 0 or not 1 <= number <= _LAST_FIELD or wire not in (0, 1, 2, 5):
+            return None
+        length, at = _varint(data, at) if wire in (0, 2) else (0, at + (8 if wire == 1 else 4))
+        if length < 0:
+            return None
+        if wire == 2 and at + length > len(data):
+            if not numbers:  # any binary file may begin so; the graph is never the first field
+                return None
+            cut = f"a field of {length:,} bytes begins at byte {start:,}, but only {len(data) - at:,} follow"
+            return Foreign(f"file is truncated: {cut}", "download or copy it again", "truncated-file")
+        at += length if wire == 2 else 0
+        numbers.append(number)
+    if _GRAPH_FIELD in numbers:
+        return Foreign("file is damaged: its graph cannot be read", "download or copy it again", "damaged-file")
+    return None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

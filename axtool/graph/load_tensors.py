@@ -93,6 +93,16 @@ def map_external(model: ir.Model, extents: tuple[Extent, ...]) -> None:
         value.const_value = ir.Tensor(_array(map_bytes(extent), old.dtype, shape), dtype=old.dtype, name=extent.tensor)
 
 
+def type_initializers(model: ir.Model) -> None:
+    """Give each initializer the type and shape of its tensor."""
+    import onnx_ir as ir
+
+    for value in model.graph.initializers.values():
+        if value.const_value is not None:
+            value.type = ir.TensorType(value.const_value.dtype)
+            value.shape = ir.Shape(value.const_value.shape.numpy())
+
+
 def weight_faults(model: ir.Model) -> tuple[WeightFault, ...]:
     """Initializers that hold NaN or Inf."""
     import onnx_ir as ir

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
@@ -46,26 +46,17 @@ class Names:
                 return user
         return clean
 
-    def renamed(self, changes: Mapping[str, str]) -> Names:
-        """After a pass that renamed values: `changes` maps the name before it to the name after."""
-        moved = {user: changes.get(now, now) for user, now in self.moved.items()}
-        moved |= {old: new for old, new in changes.items() if old in self.user and old not in self.moved}
-        return replace(self, moved={user: now for user, now in moved.items() if user != now})
+    def after(self, model: ir.Model, changes: Mapping[str, str] | None = None) -> Names:
+        """The names after passes made `model`: `changes` maps a name before them to the name after.
 
-    def without(self, gone: Iterable[str]) -> Names:
-        """After a pass that removed the values of these clean names."""
-        users = {self.to_user(clean) for clean in gone} & set(self.user)
-        return replace(
-            self,
-            moved={user: now for user, now in self.moved.items() if user not in users},
-            dropped=self.dropped | users,
-        )
-
-    def within(self, model: ir.Model) -> Names:
-        """After any pass: names whose value the model no longer has are dropped."""
+        What the model no longer has is dropped.
+        """
+        now = {name: self.moved.get(name, name) for name in self.user if name not in self.dropped}
+        now = {name: (changes or {}).get(clean, clean) for name, clean in now.items()}
         alive = set(value_names(model))
-        gone = [now for user in self.user if (now := self.moved.get(user, user)) not in alive]
-        return self.without(gone)
+        moved = {name: clean for name, clean in now.items() if clean in alive and clean != name}
+        gone = {name for name, clean in now.items() if clean not in alive}
+        return replace(self, moved=moved, dropped=self.dropped | gone)
 
 
 def names_of(model: ir.Model, file: str = "") -> Names:

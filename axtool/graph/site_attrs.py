@@ -88,6 +88,9 @@ def canonical(facts: Facts) -> dict[str, Any]:
         return rule(facts)
     except UnknownAttrError:
         return {}
+    except (LookupError, ValueError):
+        # Attributes that contradict the shapes or each other: loading refuses them unless told to be permissive.
+        return {}
 
 
 def _raw(facts: Facts) -> Attrs:
