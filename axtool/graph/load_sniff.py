@@ -76,7 +76,8 @@ def damage(data: bytes) -> Foreign | None:
 
     Walks the top-level fields only: the graph is one of them, so a file cut inside it ends before the field does.
     """
-    at, numbers = 0, []
+    at = 0
+    numbers: list[int] = []
     while at < len(data):
         start = at
         key, at = _varint(data, at)
