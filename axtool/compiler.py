@@ -19,7 +19,7 @@ from axtool.errors import UnsupportedError
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.signature import to_bytes
 from axtool.graph.sites import sites_of
-from axtool.graph.split import Stage, Verdict
+from axtool.graph.split import Stage
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
@@ -190,7 +190,7 @@ def assemble(
             "samples": ranges.samples,
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
         },
-        support=tuple(support_row(verdict) for verdict in front.parts.verdicts),
+        support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),
         provenance={
             "axtool": __version__,
             "model": loaded.path.name,
@@ -204,17 +204,3 @@ def assemble(
             "notes": [*loaded.notes, *front.cleaned.notes],
         },
     )
-
-
-def support_row(verdict: Verdict) -> dict[str, Any]:
-    """One line of `info --support` as plain values."""
-    return {
-        "node": verdict.name,
-        "index": verdict.index,
-        "op": verdict.op,
-        "kind": verdict.kind,
-        "stage": verdict.stage,
-        "reasons": list(verdict.reasons),
-        "advice": list(verdict.advice),
-        "macs": verdict.macs,
-    }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from axtool.artefact.manifest import (
-    SCHEMA,
+    FORMAT,
     DeviceEntry,
     FormatEntry,
     HostEntry,
@@ -100,7 +100,7 @@ def pack(artefact: Artefact) -> bytes:
                 blobs[f"{index}/constant/{number}"] = np.ascontiguousarray(stage.plan.program.constants[name])
             entries.append(_device_entry(stage.plan))
     manifest = Manifest(
-        schema=SCHEMA,
+        format=FORMAT,
         target=dict(artefact.target),
         inputs=[_spec_entry(spec) for spec in artefact.inputs],
         outputs=[_spec_entry(spec) for spec in artefact.outputs],
@@ -111,9 +111,7 @@ def pack(artefact: Artefact) -> bytes:
         support=[dict(row) for row in artefact.support],
         provenance=dict(artefact.provenance),
     )
-    text = json.dumps(
-        manifest.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
+    text = json.dumps(manifest.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return bytes(save(blobs, metadata={"axm": text}))
 
 
@@ -169,10 +167,10 @@ def _open(path: Path) -> tuple[Manifest, dict[str, NDArray[Any]]]:
         raise _refused(path, "a safetensors file, but without the one metadata key 'axm'")
     try:
         document = json.loads(metadata["axm"])
-        found = document.get("schema") if isinstance(document, dict) else None
-        if isinstance(found, str) and found.startswith("axtool.axm/") and found != SCHEMA:
+        found = document.get("format") if isinstance(document, dict) else None
+        if isinstance(found, str) and found.startswith("axtool.axm/") and found != FORMAT:
             raise UsageError(
-                f"schema {found}; this axtool reads {SCHEMA}",
+                f"version {found}; this axtool reads {FORMAT}",
                 where=str(path),
                 hint="compile the model again with this version",
                 code="axm-version",
@@ -218,7 +216,7 @@ def _stage(index: int, entry: HostEntry | DeviceEntry, blobs: dict[str, NDArray[
         target="",
         slots=tuple(Slot(s.tensor, s.memory, s.offset, s.size, s.first, s.last) for s in entry.slots),
         commands=tuple(decode_command(row) for row in rows),
-        sizes=dict(entry.sizes),
+        sizes={str(memory): size for memory, size in entry.sizes.items()},
     )
     _check_names(plan)
     return DeviceStage(plan)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA = "axtool.axm/1"
+FORMAT = "axtool.axm/1"
 
 Count = Annotated[int, Field(ge=0, lt=2**48)]
 Name = Annotated[str, Field(max_length=4096)]
@@ -79,9 +79,7 @@ class DeviceEntry(Strict):
 class Manifest(Strict):
     """The whole of the metadata key `axm`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, populate_by_name=True)
-
-    schema_: Annotated[Literal["axtool.axm/1"], Field(alias="schema")]
+    format: Literal["axtool.axm/1"]
     target: dict[str, Any]
     inputs: list[SpecEntry]
     outputs: list[SpecEntry]

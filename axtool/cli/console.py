@@ -58,9 +58,9 @@ class Progress:
     """Steps and counts of long work: a bar on a terminal, plain lines elsewhere, nothing with `quiet`."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._bar, self._task, self._tenth = quiet, None, None, -1
-        self._bar: Any
-        self._task: Any
+        self._quiet, self._name, self._tenth = quiet, "working", -1
+        self._bar: Any = None
+        self._task: Any = None
 
     def step(self, name: str) -> None:
         """A named step begins."""
@@ -81,7 +81,6 @@ class Progress:
     @contextmanager
     def shown(self) -> Iterator[Progress]:
         """Show the bar for as long as the block runs."""
-        self._name = "working"
         if self._quiet or not sys.stderr.isatty():
             yield self
             return

@@ -33,8 +33,9 @@ def run_command(
     ] = "native",
     threads: Annotated[int, typer.Option("--threads", min=1, max=256, help="Of the native engine and the host.")] = 1,
     isa: Annotated[
-        str, typer.Option("--isa", help="Instruction set: auto, portable, avx2, avx512vnni, neon.")
+        str, typer.Option("--isa", metavar="NAME", help="auto, portable, avx2, avx512vnni or neon_dot.")
     ] = "auto",
+    target: o.Target = "qc-u-1d7-16mb",
     resize: o.Resize = None,
     mean: o.Mean = None,
     std: o.Std = None,

@@ -54,6 +54,13 @@ class Verdict:
     advice: tuple[str, ...]
     macs: int
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for documents and for the artefact."""
+        return {
+            "node": self.name, "index": self.index, "op": self.op, "kind": self.kind, "stage": self.stage,
+            "reasons": list(self.reasons), "advice": list(self.advice), "macs": self.macs,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Split:

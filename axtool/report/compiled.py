@@ -61,7 +61,7 @@ def compiled_text(document: dict[str, Any]) -> str:
 
 def _stage(stage: Any) -> dict[str, Any]:
     kind = "device" if isinstance(stage, DeviceStage) else "host"
-    row = {"kind": kind, "inputs": list(stage.inputs), "outputs": list(stage.outputs)}
+    row: dict[str, Any] = {"kind": kind, "inputs": list(stage.inputs), "outputs": list(stage.outputs)}
     if isinstance(stage, DeviceStage):
         row |= {"layers": len(stage.plan.program.layers), "commands": len(stage.plan.commands)}
     return row

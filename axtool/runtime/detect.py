@@ -50,7 +50,7 @@ def decode_yolox(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> 
 
 
 def decode_centerface(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
-    """Heatmap (1, 1, h, w), log size / 4 (1, 2, h, w) and offset (1, 2, h, w), y before x, at a quarter of the input."""
+    """Heatmap (1, 1, h, w), log size and offset (1, 2, h, w) with y before x, all at a quarter of the input."""
     heat, size, offset = (outputs[name][0].astype(np.float64) for name in task["outputs"][:3])
     y, x = np.nonzero(heat[0] > threshold)
     extent = 4 * np.exp(np.clip(size[:, y, x], -10, 10))

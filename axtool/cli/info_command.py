@@ -1,0 +1,40 @@
+"""`axtool info`: what a file holds, compiled or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axtool.cli import options as o
+from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
+
+
+def info_command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .axm file.")],
+    support: Annotated[bool, typer.Option("--support", help="Why each host node is not on the device.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="The device layers (.axm).")] = False,
+    tensors: Annotated[bool, typer.Option("--tensors", help="Format of each tensor (.axm).")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="The memory plan (.axm).")] = False,
+    target: o.Target = "qc-u-1d7-16mb",
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Describe a model: inputs, outputs, ops, MACs, the split with reasons, formats, memory, provenance.
+
+    Examples: axtool info model.onnx --support · axtool info model.axm --tensors
+    """
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.report.inspect import inspect
+    from axtool.report.inspect_text import info_text
+    from axtool.target_file import load_target
+
+    document = inspect(model, load_target(target), o.shapes(input_shape), o.dims(dim))
+    if as_json:
+        emit(document)
+    else:
+        typer.echo(info_text(document, support=support, layers=layers, tensors=tensors, memory=memory))

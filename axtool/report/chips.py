@@ -1,0 +1,69 @@
+"""Targets  ->  a JSON document and text: what chips there are, and where each number comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from axtool.errors import UsageError, nearest
+from axtool.report.tables import table
+from axtool.report.units import header, size
+from axtool.target import Target
+from axtool.target_file import list_targets, load_target, target_to_dict
+
+ACTIONS = ("list", "show", "check")
+
+
+def chips_document(action: str, name: str | None) -> dict[str, Any]:
+    """`list` all, `show` or `check` one. Raises UsageError as `load_target`, listing every fault of a file."""
+    if action not in ACTIONS:
+        raise UsageError(f"there is no action '{action}'", hint=nearest(action, ACTIONS), code="bad-option")
+    if action == "list":
+        return {**header("targets"), "targets": [_summary(load_target(known)) for known in list_targets()]}
+    if name is None:
+        raise UsageError(f"`targets {action}` wants a target", hint=", ".join(list_targets()), code="usage")
+    target = load_target(name)
+    return {**header("targets"), "targets": [_summary(target)], "values": target_to_dict(target)}
+
+
+def chips_text(document: Mapping[str, Any]) -> str:
+    """The same for people."""
+    columns = ("target", "clock", "cores", "MACs a cycle", "on-chip memory", "external read, write", "description")
+    rows = [
+        (
+            row["name"], f"{row['clock_hz'] / 1e9:g} GHz", row["cores"], f"{row['macs_per_cycle']:,}",
+            size(row["ocm_bytes"]), f"{row['read_bytes_per_s'] / 1e9:g}, {row['write_bytes_per_s'] / 1e9:g} GB/s",
+            row["description"],
+        )
+        for row in document["targets"]
+    ]  # fmt: skip
+    text = table(columns, rows, right=(1, 2, 3, 4, 5))
+    if "values" not in document:
+        return text
+    values = _leaves(document["values"])
+    sources = document["values"].get("provenance", {})
+    lines = [(key, value, sources.get(key, "")) for key, value in values if not key.startswith("provenance")]
+    return text + "\n" + table(("constant", "value", "provenance"), lines)
+
+
+def _summary(target: Target) -> dict[str, Any]:
+    array = target.array
+    steps = array.rows * array.columns * array.input_channels * array.output_channels
+    return {
+        "name": target.name,
+        "description": target.description,
+        "clock_hz": target.clock_hz,
+        "cores": target.cores,
+        "macs_per_cycle": steps // array.cycles,
+        "ocm_bytes": target.memory.ocm_bytes,
+        "read_bytes_per_s": target.external.read_bytes_per_s,
+        "write_bytes_per_s": target.external.write_bytes_per_s,
+    }
+
+
+def _leaves(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        name = f"{path}{key}"
+        found += _leaves(value, f"{name}.") if isinstance(value, Mapping) else [(name, value)]
+    return found

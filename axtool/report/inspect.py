@@ -1,0 +1,139 @@
+"""A model file, .onnx or .axm  ->  its description: a JSON document and text. No device is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from axtool.artefact import axm
+from axtool.artefact.axm import Artefact, DeviceStage
+from axtool.ops.costs import params
+from axtool.report.units import header
+from axtool.target import Target
+from axtool.types import Slot, TensorSpec
+
+
+def inspect(
+    path: Path, target: Target, input_shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]
+) -> dict[str, Any]:
+    """The document of either kind of file. Raises the AxError of the file that is neither."""
+    if axm.is_axm(path):
+        return inspect_artefact(path, axm.read(path))
+    return inspect_onnx(path, target, input_shapes, dims)
+
+
+def inspect_onnx(
+    path: Path, target: Target, input_shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]
+) -> dict[str, Any]:
+    """Inputs, outputs, ops, MACs, parameters, and where each node would run on `target`."""
+    from axtool.graph.front import Reading, read_front
+    from axtool.graph.sites import sites_of
+
+    front = read_front(path, target, Reading(input_shapes, dims), freeze=False)
+    loaded, parts = front.loaded, front.parts
+    sites = [site for stage in parts.stages for site in sites_of(stage.model)]
+    return {
+        **header("info"),
+        "file": str(path),
+        "kind": "onnx",
+        "file_bytes": loaded.size_bytes,
+        "sha256": loaded.sha256,
+        "producer": loaded.producer,
+        "opset": loaded.opset,
+        "ir_version": loaded.ir_version,
+        "target": target.name,
+        "inputs": [_spec(spec) for spec in (*front.inputs, *front.overridable)],
+        "outputs": [_spec(spec) for spec in front.outputs],
+        "ops": dict(sorted(Counter(site.op for site in sites).items())),
+        "macs": parts.macs,
+        "device_macs": parts.device_macs,
+        "parameters": sum(params(site) for site in sites),
+        "stages": [
+            {
+                "kind": stage.kind,
+                "nodes": len(stage.model.graph),
+                "inputs": list(stage.inputs),
+                "outputs": list(stage.outputs),
+            }
+            for stage in parts.stages
+        ],
+        "support": [verdict.to_dict() for verdict in parts.verdicts],
+        "passes": {result.name: result.count for result in front.cleaned.log if result.count},
+        "external_files": [{"file": str(item.path), "bytes": item.size_bytes} for item in loaded.external_files],
+        "weight_faults": [str(fault) for fault in loaded.weight_faults],
+        "random_ops": list(loaded.random_ops),
+        "notes": [*loaded.notes, *front.cleaned.notes],
+        "warnings": list(loaded.warnings),
+    }
+
+
+def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
+    """What an .axm holds: stages, layers, formats, the memory plan, the split with reasons, provenance."""
+    stages = [_stage(stage) for stage in artefact.stages]
+    return {
+        **header("info"),
+        "file": str(path),
+        "kind": "axm",
+        "file_bytes": path.stat().st_size,
+        "target": artefact.target["name"],
+        "inputs": [_spec(spec) for spec in artefact.inputs],
+        "outputs": [_spec(spec) for spec in artefact.outputs],
+        "preparation": artefact.preparation,
+        "task": dict(artefact.task),
+        "ops": dict(sorted(Counter(layer["op"] for stage in stages for layer in stage.get("layers", ())).items())),
+        "macs": sum(row["macs"] for row in artefact.support),
+        "device_macs": sum(row["macs"] for row in artefact.support if row["kind"] == "device"),
+        "stages": stages,
+        "support": [dict(row) for row in artefact.support],
+        "quantization": {key: value for key, value in artefact.quantization.items() if key != "ranges"},
+        "provenance": dict(artefact.provenance),
+    }
+
+
+def _stage(stage: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"inputs": list(stage.inputs), "outputs": list(stage.outputs)}
+    if not isinstance(stage, DeviceStage):
+        return {"kind": "host", "onnx_bytes": len(stage.onnx), **row}
+    plan, program = stage.plan, stage.plan.program
+    return {
+        "kind": "device",
+        **row,
+        "layers": [
+            {"index": i, "op": layer.op, "name": layer.name, "origin": list(layer.origin), "output": layer.outputs[0]}
+            for i, layer in enumerate(program.layers)
+        ],
+        "commands": len(plan.commands),
+        "constant_bytes": sum(array.nbytes for array in program.constants.values()),
+        "tensors": [
+            {
+                "name": tensor.name,
+                "shape": list(tensor.shape),
+                "onnx_shape": list(tensor.onnx_shape),
+                "format": tensor.format.kind,
+                "scale": tensor.format.scale[0] if tensor.format.scale else None,
+                "zero_point": tensor.format.zero_point[0],
+            }
+            for name, tensor in program.tensors.items()
+            if name not in program.constants
+        ],
+        "slots": [_slot(slot) for slot in plan.slots if slot.tensor not in program.constants],
+        "memory_bytes": dict(plan.sizes),
+    }
+
+
+def _slot(slot: Slot) -> dict[str, Any]:
+    return {
+        "tensor": slot.tensor, "memory": slot.memory, "offset": slot.offset, "bytes": slot.size,
+        "first_layer": slot.first, "last_layer": slot.last,
+    }  # fmt: skip
+
+
+def _spec(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
+
+
+def device_layers(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The layers of all device stages of an .axm document."""
+    return [layer for stage in document["stages"] for layer in stage.get("layers", ())]

@@ -1,0 +1,109 @@
+"""The document of `info`  ->  text: a summary, and the parts that the user asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from axtool.report.support import support_text
+from axtool.report.tables import table
+from axtool.report.units import large, shape, size
+
+
+def info_text(document: Mapping[str, Any], *, support: bool, layers: bool, tensors: bool, memory: bool) -> str:
+    """The summary first, then what was asked for."""
+    parts = [_summary(document)]
+    if support:
+        parts.append(support_text(document["support"]))
+    devices = [stage for stage in document["stages"] if stage["kind"] == "device" and "slots" in stage]
+    for stage in devices:
+        if layers:
+            rows = [(x["index"], x["op"], x["name"], x["output"], ", ".join(x["origin"])) for x in stage["layers"]]
+            parts.append(table(("#", "op", "layer", "output", "from ONNX nodes"), rows, title="Layers", right=(0,)))
+        if tensors:
+            parts.append(_tensors(stage["tensors"]))
+        if memory:
+            parts.append(_memory(stage))
+    if not devices and (layers or tensors or memory):
+        parts.append("layers, tensors and memory are decided by `axtool compile`; this file is not compiled")
+    return "\n\n".join(parts)
+
+
+def _summary(document: Mapping[str, Any]) -> str:
+    host = [row for row in document["support"] if row["kind"] == "host"]
+    nodes = len(document["support"])
+    share = 100 * document["device_macs"] / max(document["macs"], 1)
+    lines = [f"{document['file']}: {document['kind']}, {size(document['file_bytes'])}, target {document['target']}"]
+    lines += [f"  input   {s['name']}  {s['dtype']} {shape(s['shape'])}" for s in document["inputs"]]
+    lines += [f"  output  {s['name']}  {s['dtype']} {shape(s['shape'])}" for s in document["outputs"]]
+    lines.append(f"  ops     {', '.join(f'{count} {op}' for op, count in document['ops'].items())}")
+    lines.append(f"  work    {large(document['macs'])} MACs, {share:.1f} % on the device")
+    if "parameters" in document:
+        lines.append(f"  weights {large(document['parameters'])} parameters")
+    lines.append(
+        f"  split   {nodes - len(host)} of {nodes} nodes on the device: "
+        + " | ".join(f"{s['kind']}" for s in document["stages"])
+        + ("" if not host else f"; host: {_few([row['op'] for row in host])} (--support says why)")
+    )
+    lines += _details(document)
+    return "\n".join(lines)
+
+
+def _details(document: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if document["kind"] == "axm":
+        for stage in document["stages"]:
+            if stage["kind"] == "device":
+                memory = stage["memory_bytes"]
+                lines.append(
+                    f"  plan    {len(stage['layers'])} layers, {stage['commands']} commands, "
+                    f"{size(memory.get('ocm', 0))} on chip, {size(memory.get('ext', 0))} external, "
+                    f"{size(stage['constant_bytes'])} of it constants"
+                )
+        quantization, provenance = document["quantization"], document["provenance"]
+        samples = f", {quantization['samples']} samples" if quantization.get("samples") else ""
+        lines.append(f"  ranges  {quantization.get('method', '')}{samples}")
+        lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
+                     f"axtool {provenance.get('axtool')}")  # fmt: skip
+        if document["preparation"]:
+            chosen = {k: v for k, v in document["preparation"].items() if v is not None}
+            lines.append("  input   prepared by " + ", ".join(f"{k} {v}" for k, v in chosen.items()))
+        return lines
+    lines.append(
+        f"  file    opset {document['opset']}, IR {document['ir_version']}, {document['producer'] or 'no producer'}"
+    )
+    lines += [f"  data    {item['file']} {size(item['bytes'])}" for item in document["external_files"]]
+    lines += [f"  fault   {fault}" for fault in document["weight_faults"]]
+    if document["random_ops"]:
+        lines.append(f"  random  {', '.join(document['random_ops'])}: results differ from run to run")
+    return lines
+
+
+def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        (
+            row["name"], shape(row["onnx_shape"]), row["format"], f"{row['scale']:.6g}" if row["scale"] else "-",
+            row["zero_point"],
+            f"{(-128 - row['zero_point']) * row['scale']:.4g} … {(127 - row['zero_point']) * row['scale']:.4g}"
+            if row["scale"] else "-",
+        )
+        for row in rows
+    ]  # fmt: skip
+    return table(("tensor", "shape", "format", "scale", "zero point", "range"), cells, title="Tensors", right=(3, 4))
+
+
+def _memory(stage: Mapping[str, Any]) -> str:
+    cells = [
+        (s["tensor"], s["memory"], f"{s['offset']:,}", f"{s['bytes']:,}", s["first_layer"], s["last_layer"])
+        for s in stage["slots"]
+    ]
+    columns = ("tensor", "memory", "offset (bytes)", "size (bytes)", "first layer", "last layer")
+    return table(columns, cells, title="Memory plan", right=(2, 3, 4, 5))
+
+
+def _few(names: Sequence[str]) -> str:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    shown = [f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])]
+    return ", ".join(shown[:6]) + (", …" if len(shown) > 6 else "")
