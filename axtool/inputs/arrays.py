@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import os
 import re
 import zipfile
 import zlib
@@ -17,7 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from axtool.errors import EnvironmentFault, UsageError
+from axtool.config import write_whole
+from axtool.errors import UsageError
 
 Role = Literal["input", "output"]
 
@@ -119,11 +118,10 @@ def save_arrays(
     """Write an .npz (or an .npy where the name says so and there is one array); the same arrays give the same bytes.
 
     Members have the plain names, or `output_names`, `output_0`, … when one could not be a file name. The file is
-    written beside its place and renamed. Raises UsageError when it exists and `force` is not given.
+    written beside its place and renamed. Raises UsageError when it exists and `force` is not given, EnvironmentFault
+    when the disk refuses.
     """
     path = Path(path)
-    if path.exists() and not force:
-        raise UsageError("exists already", where=str(path), hint="give --force to overwrite it", code="output-exists")
     if path.suffix.lower() == ".npy":
         if len(arrays) != 1:
             raise UsageError(
@@ -135,16 +133,7 @@ def save_arrays(
         data = _npy_bytes(next(iter(arrays.values())))
     else:
         data = _npz_bytes(arrays, role)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        kind = EnvironmentFault if full else UsageError
-        code = "disk-full" if full else "cannot-write"
-        raise kind(f"cannot write: {error.strerror}", where=str(path), code=code) from error
+    write_whole(path, data, force=force)
 
 
 def _npz_bytes(arrays: Mapping[str, NDArray[Any]], role: Role) -> bytes:

@@ -10,11 +10,14 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """One input. A dimension of None may have any size. `dtype` is a NumPy name: float32, int64, uint8, …"""
+    """One input. A dimension of None (or 0) may have any size. `dtype` is a NumPy name: float32, int64, uint8, …"""
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(d or None for d in self.shape))
 
     @property
     def is_float(self) -> bool:

@@ -107,6 +107,12 @@ def calibrate(
     return Ranges({**natural, **ranges}, count, label, notices)
 
 
+def names_to_calibrate(stages: Sequence[StageLike]) -> tuple[str, ...]:
+    """The tensors whose range has to come from data. None, for a model that brings all its formats."""
+    work, _ = plan_work(stages, "minmax")
+    return (*work.observed_inputs, *(name for piece in work.pieces for name in piece.observed))
+
+
 def plan_work(
     stages: Sequence[StageLike], method: Method, budget_bytes: int = BUDGET_BYTES
 ) -> tuple[Work, dict[str, tuple[float, float]]]:
@@ -126,7 +132,8 @@ def plan_work(
         observed: tuple[str, ...] = ()
         if stage.kind == "device":
             sites = sites_of(stage.model)
-            observed = observed_names(sites, stage.inputs, stage.outputs)
+            given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
+            observed = observed_names(sites, stage.inputs, stage.outputs, given)
             natural |= natural_ranges(sites)
             entered += [name for name in observed if name in stage.inputs and name not in made]
         needed = set().union(*later[index + 1 :]) & set(stage.outputs)

@@ -46,7 +46,7 @@ def quantize_stage(
     are by the name of the site's first output: in the ONNX layout, with the alpha and beta of a Gemm in them.
     Raises UsageError listing tensors without a range, NumericsError for NaN or Inf in weights.
     """
-    given = given or {}
+    given = _usable(given)
     check_constants(sites)
     decisions = resolve(sites, ranges, target, inputs, outputs, given)
     formats = {decision.tensor: decision.format for decision in decisions}
@@ -73,7 +73,7 @@ def resolve(
     given: Mapping[str, QFormat] | None = None,
 ) -> tuple[Decision, ...]:
     """The format of every float tensor of the stage, with its range and the reason, in graph order."""
-    given = given or {}
+    given = _usable(given)
     ties = tie(sites, inputs, outputs)
     known = {**natural_ranges(sites), **ranges}
     roots = list(dict.fromkeys(ties.root.values()))
@@ -117,6 +117,11 @@ def span_of(fmt: QFormat) -> Range:
 def widen(span: Range) -> Range:
     """The range with 0 in it."""
     return min(float(span[0]), 0.0), max(float(span[1]), 0.0)
+
+
+def _usable(given: Mapping[str, QFormat] | None) -> Mapping[str, QFormat]:
+    """The given formats that the device has; the others are decided here."""
+    return {name: fmt for name, fmt in (given or {}).items() if fmt.kind == "int8"}
 
 
 def _given_of(root: str, ties: Ties, given: Mapping[str, QFormat]) -> QFormat | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from axtool.types import Site
@@ -14,6 +14,8 @@ MOVES = frozenset(
         *("Identity", "Dropout", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth"),
     }
 )
+# With one operand that has elements these only pass it on.
+GATHERS = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
 # Their range is known whatever the data: calibration need not look.
 NATURAL: Mapping[str, tuple[float, float]] = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0)}
 CLAMPS = frozenset({"Relu", "Clip"})
@@ -47,8 +49,8 @@ def tie(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) ->
             if not name or site.dtypes.get(name, "float32") not in ("float32", "float16"):
                 continue
             reader = readers[name][0] if len(readers.get(name, ())) == 1 else None
-            if is_move(site) and site.inputs[0] not in site.constants:
-                parent[name], why[name] = site.inputs[0], f"as the input of {site}"
+            if (source := moved(site)) is not None:
+                parent[name], why[name] = source, f"as the input of {site}"
             elif reader is not None and _clamps(reader) and name not in outputs:
                 parent[name], why[name] = reader.outputs[0], f"only {reader} reads it"
             else:
@@ -56,17 +58,24 @@ def tie(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) ->
     return Ties({name: _follow(parent, name) for name in parent}, why)
 
 
-def is_move(site: Site) -> bool:
-    """True where the device gives the output the format of the input."""
-    if site.op in ("Resize", "Upsample"):
-        return bool(site.attrs.get("mode") == "nearest")
-    return site.op in MOVES
+def moved(site: Site) -> str | None:
+    """The input whose values the site moves, and whose format the device gives to its outputs; else None."""
+    if site.op in GATHERS:
+        full = [name for name in site.inputs if name and 0 not in site.shapes.get(name, ())]
+        return full[0] if len(full) == 1 and full[0] not in site.constants else None
+    moves = site.op in MOVES or (site.op in ("Resize", "Upsample") and site.attrs.get("mode") == "nearest")
+    return site.inputs[0] if moves and site.inputs[0] not in site.constants else None
 
 
-def observed_names(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
-    """The tensors of a stage whose range calibration has to see, in graph order."""
+def observed_names(
+    sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str], given: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The tensors of a stage whose range calibration has to see, in graph order.
+
+    Those that share a format with one of `given` need none.
+    """
     ties = tie(sites, inputs, outputs)
-    roots = set(ties.root.values())
+    roots = set(ties.root.values()) - {ties.root[name] for name in given if name in ties.root}
     dtypes = {name: dtype for site in sites for name, dtype in site.dtypes.items()}
     return tuple(
         name

@@ -56,7 +56,7 @@ def test_the_same_arrays_give_the_same_bytes(tmp_path):
 
 def test_an_existing_file_needs_force(tmp_path):
     save_arrays(tmp_path / "o.npz", VALUES)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         save_arrays(tmp_path / "o.npz", {})
     same(read_arrays(tmp_path / "o.npz"), VALUES)
     save_arrays(tmp_path / "o.npz", {"b": VALUES["b"]}, force=True)
@@ -64,7 +64,7 @@ def test_an_existing_file_needs_force(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path):
-    with pytest.raises(UsageError, match="cannot write"):
+    with pytest.raises(UsageError, match="does not exist"):
         save_arrays(tmp_path / "no" / "o.npz", VALUES)
     assert list(tmp_path.iterdir()) == []
 

@@ -12,7 +12,7 @@ from axtool.inputs.samples import InputSpec, open_samples
 from axtool.quant.calibrate import calibrate, plan_work
 from axtool.quant.formats import quantize_stage
 from axtool.quant.pieces import cut
-from axtool.quant.ranges import Ranges, ranges_text, read_ranges
+from axtool.quant.ranges import Ranges, ranges_text, read_ranges, write_ranges
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 
@@ -226,7 +226,7 @@ def test_progress_is_told_after_each_sample():
 
 def test_ranges_survive_a_file_exactly(tmp_path):
     ranges = calibrate([stage(NET)], feeds())
-    (tmp_path / "r.json").write_text(ranges_text(ranges))
+    write_ranges(tmp_path / "r.json", ranges)
     assert read_ranges(tmp_path / "r.json") == ranges
 
 

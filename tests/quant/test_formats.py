@@ -172,3 +172,21 @@ def test_the_span_of_a_format_holds_its_range_to_half_a_step(low, high):
     found = span_of(fmt)
     assert found[0] <= low + fmt.scale[0] * 0.501
     assert found[1] >= high - fmt.scale[0] * 0.501
+
+
+def test_a_concat_of_one_operand_with_elements_moves():
+    concat = Site("Concat", "c", 0, ("e", "x"), ("y",), {"axis": 1}, {"e": (1, 0, 4, 4), "x": (1, 2, 4, 4)})
+    assert observed_names([concat], ("e", "x"), ("y",)) == ("e", "x")
+    assert formats([concat], {"e": (0, 0), "x": (-1, 1)}, ("e", "x"))["y"] == int8_format(-1, 1)
+
+
+def test_a_given_format_needs_no_range():
+    mine = QFormat("int8", (0.5,), (3,))
+    sites = [site("Add", ["x", "x"], "a"), site("MaxPool", ["a"], "y")]
+    assert observed_names(sites, ("x",), ("y",), ["y"]) == ("x",)
+    assert formats(sites, {"x": (0, 1)}, given={"y": mine})["a"] == mine
+
+
+def test_a_given_format_that_the_device_lacks_is_decided_anew():
+    wide = QFormat("int16", (0.5,), (3,))
+    assert formats([site("Add", ["x", "x"], "y")], {"x": (0, 1), "y": (0, 2)}, given={"y": wide})["y"].kind == "int8"
