@@ -18,7 +18,7 @@ WINDOWED = ("conv", "conv_transpose", "depthwise", "max_pool", "avg_pool", "resi
 @pytest.mark.parametrize("op", [op for op in FIELDS if op not in WINDOWED and op != "concat"])
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_the_edges_of_what_one_element_needs_are_read(op, seed):
+def test_one_element_needs_one_element(op, seed):
     """One output element of an op without windows looks at one input element."""
     case = random_case(op, seed)
     rng = np.random.default_rng(seed)
