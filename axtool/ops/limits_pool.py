@@ -21,9 +21,10 @@ def pooled_axes(site: Site, target: Target) -> str | None:
 
 @limit(*POOLS, advice="Use several smaller pools.")
 def pool_kernel(site: Site, target: Target) -> str | None:
-    """Pool windows are at most {max_pool_kernel} on each axis."""
-    sides = tuple(site.attrs["kernel"])
-    return f"the window is {sides}" if max(sides) > target.limits.get("max_pool_kernel", max(sides)) else None
+    """Pool windows are at most {max_kernel} on each axis, or as large as the axis."""
+    sides, data = tuple(site.attrs["kernel"]), _pair(shape_of(site, site.inputs[0])[2:])
+    over = [side for side, size in zip(sides, data, strict=True) if side != size]
+    return f"the window is {sides}" if over and max(over) > target.limits.get("max_kernel", max(over)) else None
 
 
 @limit(*POOLS, advice="Use a smaller stride, and slice after it.")

@@ -46,6 +46,7 @@ class Builder:
     flat: dict[str, str] = field(default_factory=dict)  # flattened tensors nobody made: a Gemm reads the image instead
     fused: set[int] = field(default_factory=set)  # indices of sites that an earlier layer already does
     converted: dict[tuple[str, Layout, int], str] = field(default_factory=dict)
+    titles: set[str] = field(default_factory=set)  # names of the layers
     current: tuple[Site, ...] = ()  # the site being lowered: the origin of what it needs done first
 
     # -- what is known ---------------------------------------------------------------------------------------------
@@ -111,6 +112,9 @@ class Builder:
         self.tensors[made.name] = made
         names = tuple(dict.fromkeys(site.name for site in origin or self.current))
         title = origin[0].name if origin and op != "requantize" else f"{made.name}/{op}"
+        if title in self.titles:
+            title = f"{title}/{made.name}"
+        self.titles.add(title)
         self.layers.append(Layer(op, tuple(inputs), (made.name,), dict(attrs), names, title))
         return made.name
 

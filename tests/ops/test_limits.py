@@ -24,7 +24,7 @@ TARGET = Target(
     external=External(1e9, 1e9, 64, 100),
     channel_multiple=16,
     vector_unit=True,
-    limits={"max_kernel": 15, "max_stride": 8, "max_dilation": 16, "max_pool_kernel": 64},
+    limits={"max_kernel": 15, "max_stride": 8, "max_dilation": 16},
 )
 
 
@@ -61,6 +61,9 @@ ACCEPTED = {
     "a ceil-mode average that does not count pads": (
         "(float[1,4,7,7] x) => (float[1,4,o,p] y) { y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1>(x) }",
         {},
+    ),
+    "a pool as large as the image": (
+        "(float[1,1,40,40] x) => (float[1,1,1,1] y) { y = MaxPool<kernel_shape=[40,40]>(x) }", {},
     ),
     "a mean over space": (
         "(float[1,4,7,7] x) => (float[1,4] y) <int64[2] a = {-1, -2}> { y = ReduceMean<keepdims=0>(x, a) }",
@@ -104,6 +107,9 @@ REFUSED = {
     ),
     "a large kernel": (
         "(float[1,1,40,40] x) => (float[1,1,10,10] y) { y = Conv(x, w) }", {"w": (1, 1, 31, 31)}, "the kernel is (31, 31)",
+    ),
+    "a large pool": (
+        "(float[1,1,40,40] x) => (float[1,1,10,10] y) { y = MaxPool<kernel_shape=[31,31]>(x) }", {}, "the window is (31, 31)",
     ),
     "a batch": ("(float[2,4] x) => (float[2,4] y) { y = Relu(x) }", {}, "'x' has the shape (2, 4)"),
     "five dimensions": ("(float[1,1,1,1,4] x) => (float[1,1,1,1,4] y) { y = Relu(x) }", {}, "'x' has 5 dimensions"),
