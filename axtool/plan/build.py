@@ -10,7 +10,9 @@ from axtool.plan.build_residency import Residency, decide
 from axtool.plan.commands import emit
 from axtool.plan.memory import align, live_bytes, peak, place
 from axtool.plan.order import activation_bytes, lifetimes, order
-from axtool.plan.tile import TileJob, Tiling, choose, constant_sizes
+from axtool.plan.tile import choose
+from axtool.plan.tile_boxes import TileJob
+from axtool.plan.tile_cost import OUTPUT, Tiling
 from axtool.target import Target
 from axtool.types import Plan, Program, Slot
 
@@ -22,8 +24,8 @@ PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be ful
 class Layout:
     """What the commands are written from: tilings by layer, and slots by what they hold.
 
-    `resident`, `external`: whole tensors. `constants`: on-chip copy by (layer, name). `staged`: by (layer, input
-    index), -1 for the output.
+    `resident`, `external`: whole tensors. `constants`: on-chip copies by (layer, name), more than one for slices that
+    take turns. `staged`: the buffers by (layer, input index), -1 for the output.
     """
 
     program: Program
@@ -31,13 +33,14 @@ class Layout:
     tilings: tuple[Tiling, ...]
     resident: Mapping[str, Slot]
     external: Mapping[str, Slot]
-    constants: Mapping[tuple[int, str], Slot]
-    staged: Mapping[tuple[int, int], Slot]
+    constants: Mapping[tuple[int, str], tuple[Slot, ...]]
+    staged: Mapping[tuple[int, int], tuple[Slot, ...]]
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Every slot, external memory first."""
-        chip = [*self.resident.values(), *self.constants.values(), *self.staged.values()]
+        groups = (*self.constants.values(), *self.staged.values())
+        chip = [*self.resident.values(), *(slot for group in groups for slot in group)]
         return (*self.external.values(), *sorted(chip, key=lambda s: (s.first, s.offset, s.tensor)))
 
 
@@ -87,23 +90,26 @@ def _place(program: Program, target: Target, residency: Residency, tilings: tupl
     ]
     staged, groups = [], []
     for at, (layer, tiling) in enumerate(zip(program.layers, tilings, strict=True)):
-        for index, size in tiling.staged.items():
-            name = layer.outputs[0] if index < 0 else layer.inputs[index]
-            staged.append(((at, index), Slot(name, "ocm", 0, size, at, at)))
-        if tiling.constants:
-            groups.append(Slot(str(at), "ocm", 0, tiling.constants, at, at))
+        for key, buffers in tiling.staged.items():
+            name = layer.outputs[0] if key == OUTPUT else layer.inputs[key]
+            staged += [((at, key), Slot(name, "ocm", 0, buffers.size, at, at))] * buffers.count
+        if tiling.constant_bytes:
+            groups.append(Slot(str(at), "ocm", 0, tiling.constant_bytes, at, at))
     fixed = [*resident, *(slot for _, slot in staged)]
     groups = _prefetched(fixed, groups, tilings, share * target.memory.ocm_bytes)
     placed = place([*fixed, *groups])
-    kept, rest = placed[: len(resident)], placed[len(resident) :]
+    kept, boxes, rest = placed[: len(resident)], placed[len(resident) : len(fixed)], placed[len(fixed) :]
+    buffers_of: dict[tuple[int, int], tuple[Slot, ...]] = {}
+    for (key_of, _), slot in zip(staged, boxes, strict=True):
+        buffers_of[key_of] = (*buffers_of.get(key_of, ()), slot)
     return Layout(
         program,
         target,
         tilings,
         {slot.tensor: slot for slot in kept},
         _external(program, target, residency),
-        _members(program, target, tilings, rest[len(staged) :]),
-        {key: slot for (key, _), slot in zip(staged, rest, strict=False)},
+        _members(tilings, rest),
+        buffers_of,
     )
 
 
@@ -120,18 +126,15 @@ def _prefetched(fixed: list[Slot], groups: list[Slot], tilings: tuple[Tiling, ..
     return early
 
 
-def _members(
-    program: Program, target: Target, tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]
-) -> dict[tuple[int, str], Slot]:
-    """The slot of each constant inside the one that its layer's constants share."""
+def _members(tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]) -> dict[tuple[int, str], tuple[Slot, ...]]:
+    """The slots of each constant inside the one that its layer's constants share."""
     found = {}
     for group in groups:
         at, offset = int(group.tensor), group.offset
-        job = TileJob(program.layers[at], program, target, frozenset())
-        channels = max(step.box.n for step in tilings[at].steps) if tilings[at].sliced else job.dims[2]
-        for name, size in constant_sizes(job, channels):
-            found[at, name] = replace(group, tensor=name, offset=offset, size=size)
-            offset += size
+        for name, buffers in tilings[at].constants.items():
+            starts = range(offset, offset + buffers.size * buffers.count, buffers.size)
+            found[at, name] = tuple(replace(group, tensor=name, offset=o, size=buffers.size) for o in starts)
+            offset += buffers.size * buffers.count
     return found
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from axtool.errors import FitError
 from axtool.plan.order import activation_bytes, lifetimes
-from axtool.plan.tile import LEVELS, TileJob, smallest
+from axtool.plan.tile import LEVELS, smallest
+from axtool.plan.tile_boxes import TileJob
 from axtool.plan.tile_needs import block_bytes
 from axtool.target import Target
 from axtool.types import Layer, Program

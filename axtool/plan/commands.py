@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from axtool.ops.encoding import MAC_OPS
 from axtool.plan.order import padded
-from axtool.plan.tile import BLOCK, Step, array_tile
+from axtool.plan.tile_boxes import BLOCK, Step, array_tile
+from axtool.plan.tile_cost import OUTPUT
 from axtool.plan.tile_needs import block_bytes, boxed_inputs, need, whole_box
 from axtool.types import Command, Engine, Slot, Tile, View
 
@@ -30,9 +32,18 @@ def emit(layout: Layout) -> Iterator[Command]:
     """The commands of every layer. Constants of a layer whose slot lives one layer early are loaded there."""
     early: dict[int, list[tuple[int, str]]] = {}
     for at, name in layout.constants:
-        early.setdefault(layout.constants[at, name].first, []).append((at, name))
+        early.setdefault(layout.constants[at, name][0].first, []).append((at, name))
     for at in range(len(layout.program.layers)):
         yield from _Writer(layout, at, early.get(at, [])).commands()
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A step with the commands that bring its operands, and the views in which they will be."""
+
+    step: Step
+    loads: tuple[Command, ...]
+    reads: tuple[View, ...]
 
 
 class _Writer:
@@ -43,28 +54,52 @@ class _Writer:
         self.program, self.target = layout.program, layout.target
         self.layer, self.tiling = layout.program.layers[at], layout.tilings[at]
         self.engine = engine_of(self.layer.op)
-        self.own = [key for key in constants if key[0] == at and not (self.tiling.sliced and self._in_blocks(key[1]))]
+        slices = self.layer.inputs[1:3] if self.tiling.sliced else ()
+        self.own = [key for key in constants if key[0] == at and key[1] not in slices]
         self.next = [key for key in constants if key[0] != at]
-        self.blocks = block_bytes(self.layer, self.program) if self.tiling.sliced else ()
-        self.held: dict[int, View] = {}  # what each staging slot holds now
-        self.slices: Mapping[str, View] = {}
+        self.blocks = block_bytes(self.layer, self.program) if slices else ()
+        self.held: dict[int, View] = {}  # the box that each staged operand is in now
+        self.turns: dict[int | str, int] = {}  # how often each set of buffers was filled
+        self.slices: dict[str, View] = {}
         self.slice_now: tuple[int, int] | None = None
 
     def commands(self) -> Iterator[Command]:
-        """Loads, then each step's loads, tiles and stores. The next layer's constants follow the first step's loads."""
+        """Loads, then each step's loads, tiles and stores.
+
+        With two buffers the loads of a step are in front of the tiles of the step before it. The next layer's
+        constants follow the loads of the first step.
+        """
         yield from self._load_inputs()
         for key in self.own:
             yield from self._load_constant(*key)
-        for step in self.tiling.steps:
-            yield from self._load_slices(step.box)
-            yield from self._stage(step)
-            for key in self.next:
-                yield from self._load_constant(*key)
-            self.next = []
-            yield from self._compute(step)
+        steps = [self._prepare(step) for step in self.tiling.steps[:1]]
+        yield from steps[0].loads
+        for key in self.next:
+            yield from self._load_constant(*key)
+        for following in (*self.tiling.steps[1:], None):
+            now = steps.pop()
+            ahead = None if following is None else self._prepare(following)
+            if ahead is not None and self.tiling.double:
+                yield from ahead.loads
+            yield from self._compute(now)
+            if ahead is not None:
+                if not self.tiling.double:
+                    yield from ahead.loads
+                steps.append(ahead)
         output = self.layer.outputs[0]
         if output in self.program.outputs and output in self.layout.resident:
             yield self._store(self._resident(output), whole_box(self.program, output))
+
+    def _prepare(self, step: Step) -> _Prepared:
+        """Decides where a step's operands are, and what must be loaded for it."""
+        loads = [*self._load_slices(step.box), *self._stage(step)]
+        reads = (*(self._input(index) for index in self._boxed(step)), *self._flat_constants())
+        return _Prepared(step, tuple(loads), reads)
+
+    def _turn(self, key: int | str, buffers: tuple[Slot, ...]) -> Slot:
+        """The buffer that is filled next."""
+        turn = self.turns[key] = self.turns.get(key, -1) + 1
+        return buffers[turn % len(buffers)]
 
     def _load_inputs(self) -> Iterator[Command]:
         """Program inputs that live on chip arrive when their first reader does, padding channels included."""
@@ -76,56 +111,52 @@ class _Writer:
 
     def _load_constant(self, at: int, name: str) -> Iterator[Command]:
         layer, array = self.program.layers[at], self.program.constants[name]
-        source, slot = self.layout.external[name], self.layout.constants[at, name]
+        source, (slot, *_) = self.layout.external[name], self.layout.constants[at, name]
         if name in layer.inputs[: boxed_inputs(layer)]:
             box = whole_box(self.program, name)
             yield self._move("load", at, _packed(source, box), self._box(slot, box))
         else:
             yield self._move("load", at, _flat(source, 0, array.nbytes), _flat(slot, 0, array.nbytes))
 
-    def _in_blocks(self, name: str) -> bool:
-        return name in self.layer.inputs[1:3]
-
     def _load_slices(self, box: Tile) -> Iterator[Command]:
         """The blocks of weights and parameters for the channels of a step, where they differ from the last step's."""
         if not self.blocks or self.slice_now == (box.c, box.n):
             return
         self.slice_now = (box.c, box.n)
-        slices = {}
         for name, block in zip(self.layer.inputs[1:3], self.blocks, strict=True):
             start, size = box.c // BLOCK * block, -(-box.n // BLOCK) * block
-            slices[name] = _flat(self.layout.constants[self.at, name], start, size, skipped=start)
-            yield self._move("load", self.at, _flat(self.layout.external[name], start, size), slices[name])
-        self.slices = slices
+            slot = self._turn(name, self.layout.constants[self.at, name])
+            self.slices[name] = _flat(slot, start, size, skipped=start)
+            yield self._move("load", self.at, _flat(self.layout.external[name], start, size), self.slices[name])
 
     def _stage(self, step: Step) -> Iterator[Command]:
         """The boxes of external inputs that a step reads, where they are not on chip already."""
         for index in self._boxed(step):
             key = 0 if self.layer.op == "concat" else index
-            slot = self.layout.staged.get((self.at, key))
+            buffers = self.layout.staged.get((self.at, key))
             name = self.layer.inputs[index]
-            if slot is None or name in self.layout.resident or name in self.program.constants:
+            if buffers is None or name in self.layout.resident or name in self.program.constants:
                 continue
             box = need(self.layer, self.program, index, step.box)
-            view = self._box(slot, box)
-            if self.layer.op == "concat" or self.held.get(key) != view:
-                self.held[key] = view
-                yield self._move("load", self.at, self._external_box(name, box), view)
+            held = self.held.get(key)
+            if self.layer.op == "concat" or held is None or held.tile != box:
+                self.held[key] = self._box(self._turn(key, buffers), box)
+                yield self._move("load", self.at, self._external_box(name, box), self.held[key])
 
-    def _compute(self, step: Step) -> Iterator[Command]:
+    def _compute(self, ready: _Prepared) -> Iterator[Command]:
         """One command for each tile of the array in the step's box; all of them share their views."""
-        reads = (*(self._input(index) for index in self._boxed(step)), *self._flat_constants())
-        slot = self.layout.staged.get((self.at, -1))
-        output = self.layer.outputs[0]
-        target_view = self._resident(output) if slot is None else self._box(slot, step.box)
-        writes, box = (target_view,), step.box
+        step, reads = ready.step, ready.reads
+        buffers = self.layout.staged.get((self.at, OUTPUT))
+        output, box = self.layer.outputs[0], step.box
+        target_view = self._resident(output) if buffers is None else self._box(self._turn(OUTPUT, buffers), box)
+        writes = (target_view,)
         rows, columns = array_tile((box.h, box.w, box.n), self.target)
         for y in range(box.y, box.y + box.h, rows):
             h = min(rows, box.y + box.h - y)
             for x in range(box.x, box.x + box.w, columns):
                 tile = Tile(y, x, box.c, h, min(columns, box.x + box.w - x), box.n)
                 yield Command("compute", self.engine, self.at, tile, reads, writes, step.part)
-        if slot is not None:
+        if buffers is not None:
             yield self._store(target_view, box)
 
     def _boxed(self, step: Step) -> tuple[int, ...]:
@@ -136,13 +167,13 @@ class _Writer:
         if name in self.layout.resident:
             return self._resident(name)
         if name in self.program.constants:
-            return self._box(self.layout.constants[self.at, name], whole_box(self.program, name))
+            return self._box(self.layout.constants[self.at, name][0], whole_box(self.program, name))
         return self.held[0 if self.layer.op == "concat" else index]
 
     def _flat_constants(self) -> tuple[View, ...]:
         views = []
         for name in self.layer.inputs[boxed_inputs(self.layer) :]:
-            slot = self.layout.constants[self.at, name]
+            slot = self.layout.constants[self.at, name][0]
             views.append(self.slices.get(name) or _flat(slot, 0, self.program.constants[name].nbytes))
         return tuple(views)
 

@@ -2,7 +2,7 @@
 
 One cursor follows the array, in order. Each DMA direction is a queue of its own: a request waits for the queue, for the
 commands in front of it to have computed, and for stores of what it reads; it takes the latency and its bytes at
-bandwidth. The array waits for the loads of its layer, for stores out of memory that it is about to overwrite, and every
+bandwidth. The array waits for the loads of its operands and for stores out of memory that it is about to overwrite; every
 such wait is charged to `data_external`. What a queue does behind the array's back costs nothing.
 """
 
@@ -63,8 +63,9 @@ class _Clock:
         self.now = 0
         self.layer = -1
         self.read_free = self.write_free = 0
-        self.ready: dict[int, int] = {}  # when the last load of a layer has arrived
+        self.arrived: dict[int, int] = {}  # when the last load to an on-chip address is done
         self.stored: dict[int, int] = {}  # when the last store out of an on-chip address of this layer is done
+        self.reads: tuple[View, ...] = ()  # of the last compute command: adjacent ones share them
         self.pending: list[tuple[int, int]] = []  # (last layer of the slot, end) of stores that may still run
         self.run = dict.fromkeys(CATEGORIES, 0)  # cycles since the last event of the array
         self.run_start = 0
@@ -120,7 +121,7 @@ class _Clock:
         if self.made.find(command.reads[0].offset, command.layer) is not None:
             start = max(start, self.write_free)
         self.read_free = start + self._request(size, self.read_rate)
-        self.ready[command.layer] = self.read_free
+        self.arrived[command.writes[0].offset] = self.read_free
         account = self.accounts[command.layer]
         account.read_bytes += size
         account.commands += 1
@@ -144,7 +145,9 @@ class _Clock:
     def _compute(self, command: Command) -> None:
         if command.layer != self.layer:
             self._enter_layer(command.layer)
-        self._wait(self.ready.get(command.layer, 0), "reads")
+        if command.reads is not self.reads:
+            self.reads = command.reads
+            self._wait(max(self.arrived.get(view.offset, 0) for view in command.reads), "reads")
         self._wait(self.stored.get(command.writes[0].offset, 0), "writes")
         self._spend(self.costs.cost(command.layer, command.tile, command.part))
 

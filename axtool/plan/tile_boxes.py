@@ -1,0 +1,136 @@
+"""A layer and a box size -> its steps: the boxes of the output, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.plan.memory import align
+from axtool.plan.order import padded
+from axtool.plan.tile_needs import block_bytes, boxed_inputs, concat_box, whole_box
+from axtool.target import Target
+from axtool.timing.cost import CostModel
+from axtool.types import Layer, Program, Tile
+
+BLOCK = 16  # output channels of one block of weights
+Size = tuple[int, int, int]  # (h, w, channels) of a box
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One output box of a layer; `part` is the input that a concat copies in it."""
+
+    box: Tile
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class TileJob:
+    """A layer to be tiled: which of its tensors are external, and on which chip."""
+
+    layer: Layer
+    program: Program
+    target: Target
+    external: frozenset[str]
+
+    @cached_property
+    def dims(self) -> Size:
+        return dims_of(self.program.tensors[self.layer.outputs[0]].shape)
+
+    @cached_property
+    def staged_inputs(self) -> tuple[int, ...]:
+        """Inputs that are not whole on chip: external activations. Constants read in boxes are loaded whole."""
+        return tuple(i for i in range(boxed_inputs(self.layer)) if self.layer.inputs[i] in self.external)
+
+    @cached_property
+    def stores(self) -> bool:
+        return self.layer.outputs[0] in self.external
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """Bytes of one block of each constant that can be loaded in slices."""
+        return block_bytes(self.layer, self.program)
+
+    @cached_property
+    def tile_channel_cycles(self) -> float:
+        """Cycles of one output channel of one tile of the array, idle elements included."""
+        rows, columns = array_tile(self.dims, self.target)
+        tile = Tile(0, 0, 0, min(rows, self.dims[0]), min(columns, self.dims[1]), self.dims[2])
+        if self.layer.op == "concat":
+            tile = replace(concat_box(self.layer, self.program, 0), h=tile.h, w=tile.w)
+        return CostModel(replace(self.program, layers=(self.layer,)), self.target).cost(0, tile).total / tile.n
+
+
+def array_tile(dims: Size, target: Target) -> tuple[int, int]:
+    """Rows and columns of output pixels of one step of the array; tokens in one line fill it too."""
+    rows, columns = target.array.rows, target.array.columns
+    if dims[0] == 1:
+        return 1, rows * columns
+    return (rows * columns, 1) if dims[1] == 1 else (rows, columns)
+
+
+def channel_unit(job: TileJob) -> int:
+    """Output channels that a box must not split: a block of weights, or a group whose blocks begin inside others."""
+    if job.layer.op not in MAC_OPS:
+        return 1
+    share = job.dims[2] // (1 if job.layer.op == "depthwise" else job.layer.attrs["group"])
+    return BLOCK if share % BLOCK == 0 or share == job.dims[2] else share
+
+
+def steps_of(job: TileJob, size: Size, by_channel: bool) -> Iterator[Step]:
+    """The steps in boxes of at most that size, channels outermost or innermost."""
+    for part, area in areas(job):
+        for box in grid(area, size, by_channel):
+            yield Step(box, part)
+
+
+def areas(job: TileJob) -> list[tuple[int, Tile]]:
+    """What is cut into boxes: the whole output, or what each input of a concat fills."""
+    if job.layer.op == "concat":
+        return [(i, concat_box(job.layer, job.program, i)) for i in range(len(job.layer.inputs))]
+    return [(0, Tile(0, 0, 0, *job.dims))]
+
+
+def grid(area: Tile, size: Size, by_channel: bool) -> Iterator[Tile]:
+    """The boxes of at most `size` that cover `area` once, channels outermost or innermost."""
+    h, w, n = size
+    if by_channel:
+        for c in range(area.c, area.c + area.n, n):
+            for y in range(area.y, area.y + area.h, h):
+                for x in range(area.x, area.x + area.w, w):
+                    yield clipped(area, y, x, c, size)
+        return
+    for y in range(area.y, area.y + area.h, h):
+        for x in range(area.x, area.x + area.w, w):
+            for c in range(area.c, area.c + area.n, n):
+                yield clipped(area, y, x, c, size)
+
+
+def clipped(area: Tile, y: int, x: int, c: int, size: Size) -> Tile:
+    """The box of that size at a place, cut at the end of `area`."""
+    h, w, n = size
+    return Tile(y, x, c, min(h, area.y + area.h - y), min(w, area.x + area.w - x), min(n, area.c + area.n - c))
+
+
+def box_bytes(box: Tile, target: Target) -> int:
+    """Bytes of a staged box."""
+    return align(box.h * box.w * padded(box.n, target))
+
+
+def constant_sizes(job: TileJob, channels: int) -> dict[str, int]:
+    """The constants that a layer loads and their bytes on chip: slices for `channels`, boxes and the rest whole."""
+    layer, program = job.layer, job.program
+    blocks = job.blocks if channels < job.dims[2] else ()
+    sizes = {}
+    for index, name in enumerate(layer.inputs):
+        if name not in program.constants:
+            continue
+        if index < boxed_inputs(layer):
+            sizes[name] = box_bytes(whole_box(program, name), job.target)
+        elif index - 1 < len(blocks):
+            sizes[name] = align(blocks[index - 1] * -(-channels // BLOCK))
+        else:
+            sizes[name] = align(program.constants[name].nbytes)
+    return sizes
