@@ -16,6 +16,7 @@ from axtool.quant.observers import Histogram, MinMax
 from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
 from axtool.quant.ranges import Ranges
 from axtool.quant.ties import natural_ranges, observed_names
+from axtool.quant.weights import check_constants
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -83,7 +84,8 @@ def calibrate(
     `percentile` is used by that method: the share of values, in per cent, below the high end and above the low end.
     `jobs` processes share the samples when these are a `Samples`; the ranges are the same for any number. `progress`
     is called with (done, total). Tensors with a range that holds for any data are not observed.
-    Raises UsageError where there are no samples, NumericsError where a tensor has no finite value at all.
+    Raises UsageError where there are no samples, NumericsError for NaN or Inf in weights and where a tensor has no
+    finite value at all.
     """
     if method not in ("minmax", "percentile"):
         raise UsageError(f"method '{method}' is not minmax or percentile", code="bad-option")
@@ -132,6 +134,7 @@ def plan_work(
         observed: tuple[str, ...] = ()
         if stage.kind == "device":
             sites = sites_of(stage.model)
+            check_constants(sites)  # before a NaN weight shows as NaN activations far from it
             given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
             observed = observed_names(sites, stage.inputs, stage.outputs, given)
             natural |= natural_ranges(sites)

@@ -194,6 +194,15 @@ def test_a_tensor_with_no_finite_value_is_refused_by_name():
     assert caught.value.exit == 5
 
 
+def test_nan_weights_are_named_before_anything_runs():
+    net = stage(NET)
+    weights = net.model.graph.initializers["w"].const_value.numpy().copy()
+    weights[0, 0, 0, 0] = np.nan
+    net.model.graph.initializers["w"].const_value = ir.tensor(weights, name="w")
+    with pytest.raises(NumericsError, match="'w' of Conv .*: 1 NaN of 108"):
+        calibrate([net], feeds())
+
+
 def test_no_samples_at_all_are_refused():
     with pytest.raises(UsageError, match="no calibration samples"):
         calibrate([stage(NET)], [])
