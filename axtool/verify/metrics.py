@@ -47,6 +47,8 @@ class Comparison:
     top1_agree: int = 0
     top1_total: int = 0
     channels: dict[int, tuple[float, float]] = field(default_factory=dict)
+    moving: dict[int, tuple[bool, bool]] = field(default_factory=dict)  # does the reference, the result, ever vary
+    seen: dict[int, tuple[float, float]] = field(default_factory=dict)  # the first value of each
 
     def add(self, reference: NDArray[Any], result: NDArray[Any]) -> None:
         """One sample. Raises ValueError when the shapes differ."""
@@ -67,6 +69,7 @@ class Comparison:
             self.max_error = max(self.max_error, float(np.abs(error).max()))
             self.max_reference = max(self.max_reference, float(np.abs(ref).max()))
         self._add_channels(ref, error)
+        self._watch_channels(ref, got)
         if ref.ndim == 2 and ref.shape[1] > 1:
             self.top1_total += ref.shape[0]
             self.top1_agree += int((ref.argmax(1) == got.argmax(1)).sum())
@@ -80,6 +83,25 @@ class Comparison:
         for index in range(ref.shape[axis]):
             s, n = self.channels.get(index, (0.0, 0.0))
             self.channels[index] = (s + float(signal[index]), n + float(noise[index]))
+
+    def _watch_channels(self, ref: NDArray[np.float64], got: NDArray[np.float64]) -> None:
+        axis = channel_axis(ref.shape)
+        if axis is None or not ref.size:
+            return
+        a = np.moveaxis(ref, axis, 0).reshape(ref.shape[axis], -1)
+        b = np.moveaxis(got, axis, 0).reshape(ref.shape[axis], -1)
+        for index in range(len(a)):
+            first = self.seen.setdefault(index, (float(a[index, 0]), float(b[index, 0])))
+            moved = self.moving.get(index, (False, False))
+            self.moving[index] = (
+                moved[0] or bool((a[index] != first[0]).any()),
+                moved[1] or bool((b[index] != first[1]).any()),
+            )
+
+    @property
+    def dead_channels(self) -> list[int]:
+        """Channels that carry signal in the reference and one single value in the result."""
+        return [index for index, (wanted, got) in self.moving.items() if wanted and not got]
 
     @property
     def sqnr_db(self) -> float:
@@ -116,6 +138,7 @@ class Comparison:
             "non_finite_mismatches": self.mismatched,
             "worst_channel": None if worst is None else worst[0],
             "worst_channel_sqnr_db": None if worst is None else finite(worst[1]),
+            "dead_channels": self.dead_channels,
             "top1_agreement": self.top1_agree / self.top1_total if self.top1_total else None,
         }
 

@@ -1,0 +1,87 @@
+"""The verdict of `verify`  ->  a JSON document and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from axtool.report.tables import table
+from axtool.report.units import header
+
+
+def verified_document(
+    model: str,
+    against: str,
+    stage: str,
+    samples: int,
+    outputs: Sequence[Mapping[str, Any]],
+    agreement: Mapping[str, Any] | None,
+    failures: Sequence[str],
+    incomparable: Sequence[str],
+    layers: Sequence[Mapping[str, Any]] | None,
+) -> dict[str, Any]:
+    """`verdict` is passed, failed or not comparable; the exit code follows it."""
+    verdict = "not comparable" if incomparable else "failed" if failures else "passed"
+    return {
+        **header("verify", "failed" if failures else "ok"),
+        "model": model,
+        "against": against,
+        "stage": stage,
+        "samples": samples,
+        "verdict": verdict,
+        "outputs": [dict(row) for row in outputs],
+        "agreement": None if agreement is None else dict(agreement),
+        "failures": list(failures),
+        "incomparable": list(incomparable),
+        "layers": None if layers is None else [dict(row) for row in layers],
+    }
+
+
+def verified_text(document: Mapping[str, Any]) -> str:
+    """The same for people."""
+    if document["incomparable"]:
+        ops = ", ".join(document["incomparable"])
+        return f"not comparable: results differ from run to run because of {ops}"
+    cells = [
+        (
+            row["output"], _db(row["sqnr_db"]), f"{row['cosine']:.6f}", f"{row['max_abs_error']:.4g}",
+            "-" if row["worst_channel"] is None else f"{row['worst_channel']}: {_db(row['worst_channel_sqnr_db'])}",
+            "-" if row["top1_agreement"] is None else f"{100 * row['top1_agreement']:.1f} %",
+        )
+        for row in document["outputs"]
+    ]  # fmt: skip
+    columns = ("output", "SQNR", "cosine", "max error", "worst channel", "top-1")
+    lines = [table(columns, cells, right=(1, 2, 3, 4, 5))]
+    agreement = document["agreement"]
+    if agreement is not None and "found" in agreement:
+        lines.append(
+            f"objects: {agreement['found']} of {agreement['objects']} found again "
+            f"({100 * agreement['found_share']:.1f} %, IoU >= {agreement['iou']}), {agreement['invented']} invented"
+        )
+    elif agreement is not None:
+        lines.append(f"top-1 agreement: {100 * agreement['top1_agreement']:.1f} %")
+    if document["layers"] is not None:
+        lines.append(_layers(document["layers"]))
+    lines += [f"  - {reason}" for reason in document["failures"]]
+    lines.append(f"{document['verdict']}: {document['samples']} samples, stage {document['stage']}")
+    return "\n".join(lines)
+
+
+def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        (
+            row["index"], row["op"], row["name"], _db(row["accumulated_sqnr_db"]), _db(row["single_sqnr_db"]),
+            f"{100 * row['saturated_share']:.2f} %", row["used_levels"], "bad" if row["bad"] else "",
+        )
+        for row in rows
+    ]  # fmt: skip
+    columns = ("#", "op", "layer", "accumulated", "alone", "saturated", "levels", "")
+    text = table(columns, cells, title="Layers against the float model", right=(0, 3, 4, 5, 6))
+    bad = next((row for row in rows if row["bad"]), None)
+    if bad is None:
+        return text + "\nno layer is bad on its own"
+    return text + f"\nthe first bad layer is {bad['index']}, {bad['op']} '{bad['name']}'"
+
+
+def _db(value: float | None) -> str:
+    return "exact" if value is None else f"{value:.2f} dB"

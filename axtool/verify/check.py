@@ -1,0 +1,195 @@
+"""A compiled model and its source over a data set  ->  how far apart they are, stage by stage, and a verdict.
+
+Each stage isolates one kind of fault:
+
+- `float`      the user's file against our cleaned, cut graph, both in onnxruntime: an import fault;
+- `quant`      our float graph against the reference engine: what quantization loses;
+- `reference`  the user's file against the reference engine: both of these;
+- `native`     the reference engine against the native one, which must agree bit for bit: an engine fault;
+- `all`        the user's file against the native engine: what a user of the chip gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.artefact.axm import Artefact
+from axtool.errors import UsageError, nearest
+from axtool.graph.float_run import FloatModel
+from axtool.graph.front import Front, Reading, read_front
+from axtool.graph.load import load_model
+from axtool.inputs.samples import Samples, open_samples
+from axtool.inputs.spec import InputSpec
+from axtool.runtime.frame import Prepare, stored_preparation
+from axtool.runtime.model import CompiledModel, load
+from axtool.runtime.task import interpret
+from axtool.target_file import target_from_dict
+from axtool.verify.agreement import Agreement
+from axtool.verify.metrics import Comparison
+
+STAGES = ("all", "float", "quant", "reference", "native")
+Arrays = Mapping[str, NDArray[Any]]
+Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What fails. None: not asked for; `floor_db` is the SQNR that every output needs in any case, by stage."""
+
+    min_sqnr_db: float | None = None
+    min_cosine: float | None = None
+    max_error: float | None = None
+    min_top1: float | None = None
+    min_channel_db: float | None = None
+    min_found: float | None = None
+
+
+FLOOR_DB: Mapping[str, float] = {"all": 10.0, "reference": 10.0, "quant": 10.0, "float": 60.0, "native": float("inf")}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to verify: the .axm, the model it came from, and data."""
+
+    model: Path
+    against: Path
+    data: tuple[str, ...]
+    stage: str = "all"
+    limit: int | None = None
+    threads: int = 1
+    prepare: Prepare = lambda base: base
+    preprocess: str | None = None
+    permissive: bool = False
+    fix_fp16: bool = False
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Everything that is needed to compare: the compiled model, the source's float graph, the samples."""
+
+    model: CompiledModel
+    front: Front
+    samples: Samples
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The figures of each output, the agreement of the task's results, and the reasons for failure (none: passed)."""
+
+    stage: str
+    samples: int
+    outputs: tuple[Comparison, ...]
+    agreement: Agreement | None = None
+    failures: tuple[str, ...] = ()
+    incomparable: tuple[str, ...] = field(default=())
+
+
+def open_request(request: Request) -> Opened:
+    """Load both models and the data. Raises UsageError where they do not belong together."""
+    if request.stage not in STAGES:
+        raise UsageError(f"there is no stage '{request.stage}'", hint=nearest(request.stage, STAGES), code="bad-option")
+    engine = "reference" if request.stage in ("quant", "reference") else "native"
+    model = load(request.model, engine=engine, threads=request.threads)
+    front = source_front(model.artefact, request)
+    specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in model.inputs]
+    preparation = request.prepare(stored_preparation(model))
+    return Opened(model, front, open_samples(request.data, specs, preparation, request.preprocess, request.limit))
+
+
+def source_front(artefact: Artefact, request: Request) -> Front:
+    """The source model read as it was when the artefact was made. Raises UsageError when the outputs differ."""
+    shapes = {spec.name: spec.shape for spec in artefact.inputs}
+    loaded = load_model(request.against, input_shapes=shapes, permissive=request.permissive, fix_fp16=request.fix_fp16)
+    own = {value.name for value in loaded.model.graph.outputs}
+    wanted = tuple(spec.name for spec in artefact.outputs)
+    reading = Reading(
+        input_shapes=shapes,
+        outputs=() if set(wanted) == own else wanted,
+        permissive=request.permissive,
+        fix_fp16=request.fix_fp16,
+    )
+    return read_front(request.against, target_from_dict(artefact.target), reading)
+
+
+def verify(request: Request, limits: Limits, count: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
+    """Compare over all samples. Outputs that random ops reach are not compared."""
+    opened = open_request(request)
+    front, samples = opened.front, opened.samples
+    if front.loaded.random_ops:
+        return Verdict(request.stage, 0, (), incomparable=front.loaded.random_ops)
+    reference, result = _pair(request, opened)
+    names = [spec.name for spec in opened.model.outputs]
+    comparisons = {name: Comparison(name) for name in names}
+    task = opened.model.artefact.task
+    agreement = Agreement() if task else None
+    for done, feeds in enumerate(samples, 1):
+        wanted, got = reference(feeds), result(feeds)
+        for name in names:
+            comparisons[name].add(np.asarray(wanted[name]), np.asarray(got[name]))
+        if agreement is not None:
+            agreement.add(interpret(task, wanted), interpret(task, got))
+        count(done, len(samples))
+    outputs = tuple(comparisons.values())
+    failures = judge(request.stage, outputs, agreement, limits)
+    return Verdict(request.stage, len(samples), outputs, agreement, failures)
+
+
+def judge(stage: str, outputs: Sequence[Comparison], agreement: Agreement | None, limits: Limits) -> tuple[str, ...]:
+    """Why the comparison fails, one reason a line; nothing when it passes."""
+    reasons: list[str] = []
+    floor = FLOOR_DB[stage] if limits.min_sqnr_db is None else limits.min_sqnr_db
+    for c in outputs:
+        if c.sqnr_db < floor:
+            wanted = "equal bits" if floor == float("inf") else f"at least {floor:g} dB"
+            reasons.append(f"'{c.name}': SQNR {c.sqnr_db:.2f} dB, want {wanted}")
+        if c.mismatched:
+            reasons.append(f"'{c.name}': {c.mismatched} values are finite in only one of the two")
+        if c.dead_channels:
+            reasons.append(f"'{c.name}': channels {c.dead_channels[:8]} are dead: one single value where signal is")
+        worst = c.worst_channel
+        if limits.min_channel_db is not None and worst is not None and worst[1] < limits.min_channel_db:
+            reasons.append(f"'{c.name}': channel {worst[0]} has {worst[1]:.2f} dB, want {limits.min_channel_db:g}")
+        if limits.min_cosine is not None and c.cosine < limits.min_cosine:
+            reasons.append(f"'{c.name}': cosine {c.cosine:.6f}, want at least {limits.min_cosine:g}")
+        if limits.max_error is not None and c.max_error > limits.max_error:
+            reasons.append(f"'{c.name}': max error {c.max_error:.6g}, want at most {limits.max_error:g}")
+        top1 = c.top1_agree / c.top1_total if c.top1_total else None
+        if limits.min_top1 is not None and top1 is not None and top1 < limits.min_top1:
+            reasons.append(f"'{c.name}': top-1 agreement {top1:.4f}, want at least {limits.min_top1:g}")
+    if limits.min_found is not None and agreement is not None and agreement.found_share < limits.min_found:
+        reasons.append(f"{agreement.found_share:.4f} of the objects found again, want at least {limits.min_found:g}")
+    return tuple(reasons)
+
+
+def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:
+    """(what is right, what is judged) for a stage."""
+    model, front = opened.model, opened.front
+    compiled: Run = lambda feeds: model.run(feeds).outputs  # noqa: E731
+    outputs = [spec.name for spec in model.outputs]
+    if request.stage == "native":
+        slow = CompiledModel(model.artefact, engine="reference", threads=request.threads)
+        return (lambda feeds: slow.run(feeds).outputs), compiled
+    where = str(request.against)
+    if request.stage == "quant":
+        ours = FloatModel(front.parts.stages, threads=request.threads, outputs=outputs, where=where)
+        return ours.run, compiled
+    source = _source(request, opened, outputs)
+    if request.stage == "float":
+        ours = FloatModel(front.parts.stages, threads=request.threads, outputs=outputs, where=where)
+        return source, ours.run
+    return source, compiled
+
+
+def _source(request: Request, opened: Opened, outputs: list[str]) -> Run:
+    """The user's own graph in onnxruntime, with no pass of ours and no optimisation but the basic ones."""
+    shapes = {spec.name: spec.shape for spec in opened.model.inputs}
+    loaded = load_model(request.against, input_shapes=shapes, permissive=request.permissive, fix_fp16=request.fix_fp16)
+    own = {value.name for value in loaded.model.graph.outputs}
+    hidden = [name for name in outputs if name not in own]
+    return FloatModel(loaded.model, threads=request.threads, expose=hidden, where=str(request.against)).run
