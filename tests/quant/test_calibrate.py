@@ -199,7 +199,7 @@ def test_nan_weights_are_named_before_anything_runs():
     weights = net.model.graph.initializers["w"].const_value.numpy().copy()
     weights[0, 0, 0, 0] = np.nan
     net.model.graph.initializers["w"].const_value = ir.tensor(weights, name="w")
-    with pytest.raises(NumericsError, match="'w' of Conv .*: 1 NaN of 108"):
+    with pytest.raises(NumericsError, match=r"'w' of Conv .*: 1 NaN of 108"):
         calibrate([net], feeds())
 
 
