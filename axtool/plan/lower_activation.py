@@ -51,13 +51,13 @@ def lower_prelu(b: Builder, site: Site) -> None:
     _lut(b, site, x, tables, per_channel=1)
 
 
-def ending(b: Builder, site: Site, *, mac: bool) -> Ending:
-    """The clamp or the function that the layer of this site can do for the only reader of its output, if any."""
-    y = site.outputs[0]
+def ending(b: Builder, *sites: Site, mac: bool) -> Ending:
+    """The clamp or the function that the layer of these sites can do for the only reader of its output, if any."""
+    y = sites[-1].outputs[0]
     after = b.only_reader(y)
     if after is None or after.inputs[0] != y:
-        return Ending(y, (site,))
-    out, origin = after.outputs[0], (site, after)
+        return Ending(y, sites)
+    out, origin = after.outputs[0], (*sites, after)
     bounds = clamp_of(after)
     if bounds is not None:
         b.fused.add(after.index)
@@ -65,7 +65,7 @@ def ending(b: Builder, site: Site, *, mac: bool) -> Ending:
         return Ending(out, origin, step_of(bounds[0], fmt), step_of(bounds[1], fmt))
     function = function_of(after)
     if function is None or not mac or not b.target.vector_unit:
-        return Ending(y, (site,))
+        return Ending(y, sites)
     b.fused.add(after.index)
     scale16 = _scale16(b, y)
     return Ending(out, origin, table=interp_table(function, scale16, b.format(out)), scale16=scale16)

@@ -11,7 +11,7 @@ from axtool.ops.arithmetic import quantize_host
 from axtool.plan.layout import FIRST, axes_of, layout_for
 from axtool.plan.lower_activation import Ending, ending
 from axtool.plan.lower_builder import Builder, multiplier, spatial
-from axtool.plan.lower_mac import lower_affine
+from axtool.plan.lower_mac import is_per_channel, lower_affine
 from axtool.types import Layout, QFormat, Site
 
 Real = NDArray[np.float64]
@@ -29,7 +29,7 @@ def lower_binary(b: Builder, site: Site) -> None:
     values = np.asarray(site.constants[fixed[0]], np.float64)
     values = values.reshape((1,) * (rank - values.ndim) + values.shape)
     data = next(name for name in site.inputs if name != fixed[0])
-    if site.shapes[data] == site.shapes[site.outputs[0]] and _per_channel(values, layout):
+    if site.shapes[data] == site.shapes[site.outputs[0]] and is_per_channel(values, rank, layout):
         factor, shift = _affine(site, values, first=site.inputs[0] == fixed[0])
         lower_affine(b, site, factor, shift, layout)
         return
@@ -41,12 +41,6 @@ def lower_batch_norm(b: Builder, site: Site) -> None:
     scale, bias, mean, var = (np.asarray(site.constants[name], np.float64) for name in site.inputs[1:5])
     factor = scale / np.sqrt(var + site.attrs["epsilon"])
     lower_affine(b, site, factor, bias - mean * factor, layout_for(len(site.shapes[site.inputs[0]]), FIRST))
-
-
-def _per_channel(values: Real, layout: Layout) -> bool:
-    """Whether a constant varies along the channels only."""
-    channel = axes_of(values.ndim, layout)[2]
-    return all(n == 1 for axis, n in enumerate(values.shape) if axis != channel)
 
 
 def _affine(site: Site, values: Real, *, first: bool) -> tuple[Real, Real]:

@@ -99,8 +99,9 @@ def lower_affine(b: Builder, site: Site, factor: NDArray[Any], shift: NDArray[An
 def emit_mac(
     b: Builder, site: Site, op: str, x: str, filters: Filters, window: Mapping[str, Any], layout: Layout
 ) -> None:
-    """The layer, its constants, and the activation behind it."""
-    end = ending(b, site, mac=True)
+    """The layer, its constants, and what it does for its only reader: a bias, an activation."""
+    sites, filters = _absorb_bias(b, site, filters, layout)
+    end = ending(b, *sites, mac=True)
     fmt, out_fmt = b.tensors[x].format, b.format(end.out)
     step = end.scale16 if end.table is not None else out_fmt.scale[0]
     filters, bias = fit_accumulator(filters, fmt, str(site))
@@ -122,6 +123,27 @@ def emit_mac(
     numbers = {"x_zp": fmt.zero_point[0], "out_zp": out_fmt.zero_point[0], "lo": end.lo, "hi": end.hi}
     attrs = {**window, **numbers, "act": int(end.table is not None)}
     b.make(op, reads, site, attrs, layout, out, end.origin)
+
+
+def _absorb_bias(b: Builder, site: Site, filters: Filters, layout: Layout) -> tuple[tuple[Site, ...], Filters]:
+    """An addition of one constant a channel that alone reads the result becomes part of the bias (MatMul has none)."""
+    y = site.outputs[0]
+    after = b.only_reader(y)
+    if after is None or after.op != "Add" or after.shapes[after.outputs[0]] != site.shapes[y]:
+        return (site,), filters
+    fixed = [after.constants[name] for name in after.inputs if name in after.constants]
+    rank = len(site.shapes[y])
+    if not fixed or not is_per_channel(np.asarray(fixed[0]), rank, layout):
+        return (site,), filters
+    b.fused.add(after.index)
+    return (site, after), replace(filters, bias=filters.bias + np.asarray(fixed[0], np.float64).reshape(-1))
+
+
+def is_per_channel(values: NDArray[Any], rank: int, layout: Layout) -> bool:
+    """Whether a constant that broadcasts to `rank` dimensions varies along the channels only."""
+    channel = axes_of(rank, layout)[2]
+    shape = (1,) * (rank - values.ndim) + values.shape
+    return all(n == 1 for axis, n in enumerate(shape) if axis != channel)
 
 
 def fit_accumulator(filters: Filters, fmt: QFormat, where: str) -> tuple[Filters, NDArray[np.int64]]:

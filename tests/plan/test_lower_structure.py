@@ -15,6 +15,7 @@ from axtool.plan.build import plan
 from axtool.plan.lower import lower
 from axtool.plan.lower_mac import Filters, fit_accumulator
 from axtool.sim.images import run_plan
+from axtool.target_file import load_target
 from axtool.types import Program, QFormat
 from tests.plan.lower_case import Case, quantized, run_whole, target, whole_values
 
@@ -169,6 +170,15 @@ def test_a_constant_image_is_an_int8_tensor_of_its_own() -> None:
     assert program.tensors[layer.inputs[1]].shape == program.constants[layer.inputs[1]].shape == (1, 5, 6, 1)
 
 
+def test_a_bias_added_to_tokens_costs_no_layer() -> None:
+    graph = "(float[1,6,4] x) => (float[1,6,7] y) { [m] t = MatMul(x, w) [a] u = Add(b, t) [s] y = Sigmoid(u) }"
+    case = Case(graph, w=(4, 7), b=(7,))
+    (layer,) = (program := case.lowered()).layers
+    assert layer.origin == ("m", "a", "s")
+    ((steps, _),) = case.errors(program).values()
+    assert steps < 2
+
+
 def test_average_pool_has_one_constant_for_each_count() -> None:
     graph = "(float[1,2,6,6] x) => (float[1,2,3,3] y) { y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,0,0]>(x) }"
     program = Case(graph).lowered()
@@ -217,7 +227,7 @@ def test_a_planned_program_gives_the_same_bits_as_its_layers_one_by_one() -> Non
     program = case.lowered()
     assert Counter(ops(program)) == {"conv": 2, "depthwise": 1, "mul": 1, "add": 1, "max_pool": 1}
     inputs = {name: values[None] for name, values in quantized(program, case.feeds).items()}
-    made = run_plan(plan(program, target()), inputs)
+    made = run_plan(plan(program, load_target("qc-u-1d5-8mb")), inputs)
     whole = whole_values(program, case.feeds)
     for name in program.outputs:
         np.testing.assert_array_equal(made[name][0], whole[name])
