@@ -1,8 +1,8 @@
 """What each device op that ONNX lacks means, once, as an ONNX function. onnxruntime runs these bodies.
 
 The bodies are opset 9 text that every later opset reads the same way, so the function takes the opset of the model it
-is attached to. Gelu has one body for each value of its attribute, told apart by the node's overload. HardSwish has a
-`ratio`, 1 unless the file rounds 1/6 (0.16662598 in models that were once fp16).
+is attached to. Where the body depends on an attribute, there is one for each value, told apart by the node's overload:
+Gelu's "none" and "tanh", and HardSwish's ratio where the file rounds 1/6 (0.16662598 in models that were once fp16).
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ DOMAIN = "ax"
 # (op, overload) -> text. Constants are float32: the widening pass has removed every other float type.
 BODIES: dict[tuple[str, str], str] = {
     ("Silu", ""): "Silu (x) => (y) { s = Sigmoid (x) y = Mul (x, s) }",
-    ("HardSwish", ""): """HardSwish <ratio: float = 1.0> (x) => (y) {
+    ("HardSwish", ""): """HardSwish (x) => (y) {
         g = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)
-        k = Constant <value_float: float = @ratio> ()
+        y = Mul (x, g)
+    }""",
+    ("HardSwish", "ratio"): """HardSwish <ratio: float = 1.0> (x) => (y) {
+        g = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)
+        k = Constant <value = float {RATIO}> ()
         h = Mul (x, g)
         y = Mul (h, k)
     }""",
@@ -75,7 +79,9 @@ def attach(model: ir.Model) -> ir.Model:
 def _proto(op: str, overload: str, opset: int):  # type: ignore[no-untyped-def]
     import onnx.parser
 
-    text = f'<domain: "{DOMAIN}", opset_import: ["": {opset}]> {BODIES[op, overload]}'
+    numeric = op == "HardSwish" and overload
+    body = BODIES[op, "ratio"].replace("RATIO", overload) if numeric else BODIES[op, overload]
+    text = f'<domain: "{DOMAIN}", opset_import: ["": {opset}]> {body}'
     proto = onnx.parser.parse_function(text)
     proto.overload = overload
     return proto

@@ -132,5 +132,3 @@ def test_an_initializer_that_a_caller_may_override_is_no_constant() -> None:
     gain.const_value = ir.tensor(np.ones(2, np.float32), name="g")
     model.graph.register_initializer(gain)
     assert fold_constants(Work(model)) == 0
-
-

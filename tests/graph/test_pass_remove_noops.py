@@ -80,7 +80,8 @@ def test_names_lead_through_a_chain_of_noops() -> None:
 
 
 @pytest.mark.parametrize(
-    "attribute", ["value = float[2] {1.5, 2.0}", "value_floats = [1.5, 2.0]", "value_float = 1.5", "value_ints = [1, 2]"]
+    "attribute",
+    ["value = float[2] {1.5, 2.0}", "value_floats = [1.5, 2.0]", "value_float = 1.5", "value_ints = [1, 2]"],
 )
 def test_constant_nodes_become_initializers(attribute: str) -> None:
     cast = "k = Cast<to = 1>(c)"

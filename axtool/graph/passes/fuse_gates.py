@@ -71,6 +71,7 @@ def _write(work: Work, node: ir.Node, op: str, x: ir.Value, ratio: float) -> Non
     name, _, variant = op.partition(".")
     if name == "HardSwish" and abs(ratio - 1) > EXACT:
         work.become(node, "HardSwish", [x], DOMAIN, ratio=ratio)
+        node.overload = f"{ratio:.9f}"
     elif name == "HardSwish" and work.opset >= 14:
         work.become(node, "HardSwish", [x])
     elif name == "Gelu" and work.opset >= 20:
