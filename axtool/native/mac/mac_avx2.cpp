@@ -3,8 +3,9 @@
 #ifdef __AVX2__
 #include <immintrin.h>
 
-#include "mac_avx2_finish.h"
+#include "mac_avx2_depthwise.h"
 #include "mac_conv.h"
+#include "mac_depthwise.h"
 
 namespace axtool {
 namespace {
@@ -97,12 +98,12 @@ struct Avx2 {
 }  // namespace
 
 size_t mac_scratch_avx2(const MacTask &t) {
-  if (t.kind == MacKind::depthwise) return 64;
+  if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, nullptr).scratch_bytes;
   return ConvDriver<Avx2>(t, nullptr).scratch_bytes;
 }
 
 void run_mac_avx2(const MacTask &t, void *scratch) {
-  if (t.kind == MacKind::depthwise) return run_mac_portable(t);
+  if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, scratch).run();
   ConvDriver<Avx2>(t, scratch).run();
 }
 

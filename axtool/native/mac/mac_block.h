@@ -1,5 +1,8 @@
 // What all drivers of this folder share: the end of a channel block, and scratch memory.
 #pragma once
+#include <cstring>
+
+#include "mac_plan.h"
 #include "mac_scalar.h"
 
 namespace axtool {
@@ -12,6 +15,31 @@ struct BlockOut {
   int channels;           // 1..16 of them are stored
   int max_f, min_f;
 };
+
+inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
+  out->params = params, out->channels = channels;
+  out->min_f = out->max_f = params[32];
+  for (int i = 1; i < channels; ++i) {
+    out->min_f = mac_min(out->min_f, params[32 + i]);
+    out->max_f = mac_max(out->max_f, params[32 + i]);
+  }
+}
+
+// Columns [left, right) of row r of a band lie inside the view; x is the first of them. The others read as x_zp. What
+// lies outside the view but inside the tensor is between the taps of a dilated kernel: nothing uses it.
+struct MacSpan {
+  int left, right;
+  const int8_t *x;
+};
+
+inline MacSpan mac_inside(const MacTask &t, const MacBand &band, int r) {
+  const int iy = band.iy + r * band.iy_step, step = band.ix_step;
+  const int x0 = t.view_x - band.ix, x1 = x0 + t.view_w;
+  int left = x0 > 0 ? (x0 + step - 1) / step : 0, right = x1 > 0 ? (x1 - 1) / step + 1 : 0;
+  left = mac_min(left, band.in_cols), right = mac_max(left, mac_min(right, band.in_cols));
+  if (iy < t.view_y || iy >= t.view_y + t.view_h || left == right) return {band.in_cols, band.in_cols, t.x};
+  return {left, right, t.x + (iy - t.view_y) * t.x_row + (band.ix + int64_t(left) * step - t.view_x) * t.x_pixel};
+}
 
 // Cuts 64-byte aligned pieces off the scratch memory; with no memory it only counts.
 struct Carve {

@@ -79,18 +79,12 @@ struct ConvDriver {
     const int64_t row = int64_t(plan.in_cols) * pixel;
     for (int r = 0; r < plan.in_rows; ++r) {
       X *dst = band + r * row;
-      const int iy = plan.iy + r * plan.iy_step;
-      // Columns [left, right) of the band lie inside the view. What lies outside the view but inside the tensor is
-      // between the taps of a dilated kernel: nothing uses it.
-      const int x0 = t.view_x - plan.ix, x1 = x0 + t.view_w, step = plan.ix_step;
-      int left = x0 > 0 ? (x0 + step - 1) / step : 0, right = x1 > 0 ? (x1 - 1) / step + 1 : 0;
-      left = mac_min(left, plan.in_cols), right = mac_max(left, mac_min(right, plan.in_cols));
-      if (iy < t.view_y || iy >= t.view_y + t.view_h) left = right = plan.in_cols;
-      for (int64_t i = 0; i < int64_t(left) * pixel; ++i) dst[i] = zero_point;
-      for (int64_t i = int64_t(right) * pixel; i < row; ++i) dst[i] = zero_point;
-      if (left < right)
-        fill_row(t.x + (iy - t.view_y) * t.x_row + (plan.ix + int64_t(left) * plan.ix_step - t.view_x) * t.x_pixel + channel,
-                 dst + int64_t(left) * pixel, right - left, plan.ix_step * t.x_pixel);
+      const MacSpan inside = mac_inside(t, plan, r);
+      for (int64_t i = 0; i < int64_t(inside.left) * pixel; ++i) dst[i] = zero_point;
+      for (int64_t i = int64_t(inside.right) * pixel; i < row; ++i) dst[i] = zero_point;
+      if (inside.left < inside.right)
+        fill_row(inside.x + channel, dst + int64_t(inside.left) * pixel, inside.right - inside.left,
+                 plan.ix_step * t.x_pixel);
     }
   }
 
@@ -119,19 +113,10 @@ struct ConvDriver {
       for (int b = 0; b < count; ++b) I::prepare(stored + int64_t(b) * all_quads * 64, weights + b * elements, all_quads);
     }
     BlockOut out[I::kBlocks];
-    for (int b = 0; b < count; ++b) set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b));
+    for (int b = 0; b < count; ++b) mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b));
     for (int i = 0; i < plan.phases; ++i) {
       for (int b = 0; b < count; ++b) set_bias(&out[b], phases[i], stored + int64_t(b) * all_quads * 64);
-      run_pixels(phases[i], plan.first, count, w, stride, out, c - t.oc);
-    }
-  }
-
-  void set_out(BlockOut *out, const int32_t *params, int channels) {
-    out->params = params, out->channels = channels;
-    out->min_f = out->max_f = params[32];
-    for (int i = 1; i < channels; ++i) {
-      out->min_f = mac_min(out->min_f, params[32 + i]);
-      out->max_f = mac_max(out->max_f, params[32 + i]);
+      run_pixels(phases[i], count, w, stride, out, c - t.oc);
     }
   }
 
@@ -152,7 +137,7 @@ struct ConvDriver {
   }
 
   // All pixels of a phase, in groups of nearly equal size.
-  void run_pixels(const MacPhase &phase, int first_row, int blocks, const W *w, int64_t stride, const BlockOut *out, int c) {
+  void run_pixels(const MacPhase &phase, int blocks, const W *w, int64_t stride, const BlockOut *out, int c) {
     const int pixels = phase.rows * phase.cols, most = I::kPixels;
     int n = 0;
     for (int y = 0; y < phase.rows; ++y)
@@ -160,7 +145,6 @@ struct ConvDriver {
         in_offset[n] = phase.base + y * phase.base_row + x * phase.base_col;
         out_offset[n] = (phase.y0 + y * phase.y_step) * t.y_row + (phase.x0 + x * phase.x_step) * t.y_pixel;
       }
-    (void)first_row;  // phase.y0 counts from the top of the box
     const int groups = (pixels + most - 1) / most;
     for (int g = 0, at = 0; g < groups; ++g) {
       const int size = (pixels - at) / (groups - g);
