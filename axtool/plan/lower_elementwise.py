@@ -11,7 +11,8 @@ from axtool.ops.arithmetic import quantize_host
 from axtool.plan.layout import FIRST, axes_of, layout_for
 from axtool.plan.lower_activation import Ending, ending
 from axtool.plan.lower_builder import Builder, multiplier, spatial
-from axtool.plan.lower_mac import is_per_channel, lower_affine
+from axtool.plan.lower_mac import lower_affine
+from axtool.plan.lower_mac_layer import is_per_channel
 from axtool.types import Layout, QFormat, Site
 
 Real = NDArray[np.float64]

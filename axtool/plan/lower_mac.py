@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.packing import fold_bias, pack_conv_weights, pack_depthwise, pack_params
 from axtool.plan.layout import FIRST, LAST, axes_of
-from axtool.plan.lower_activation import ending
-from axtool.plan.lower_builder import Builder, multiplier
-from axtool.types import Layout, QFormat, Site, Tensor, Weights
+from axtool.plan.lower_builder import Builder
+from axtool.plan.lower_mac_layer import Filters, emit_mac
+from axtool.types import Layout, Site, Tensor, Weights
 
-LOG = logging.getLogger("axtool")
-INT32_MAX = 2**31 - 1
 PLAIN: Mapping[str, Any] = {"kernel": (1, 1), "stride": (1, 1), "dilation": (1, 1), "pad": (0, 0), "group": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The weights of one MAC layer, by output channel: `real = values * scale`."""
-
-    values: NDArray[np.int8]  # (cout, cin / group, kh, kw); of a conv_transpose as well
-    scale: NDArray[np.float64]  # (cout,)
-    bias: NDArray[np.float64]  # (cout,), real units
 
 
 def lower_conv(b: Builder, site: Site) -> None:
@@ -96,88 +83,6 @@ def lower_affine(b: Builder, site: Site, factor: NDArray[Any], shift: NDArray[An
     emit_mac(b, site, "depthwise", x, Filters(values[:, None, None, None], scale, shifts), window, layout)
 
 
-def emit_mac(
-    b: Builder, site: Site, op: str, x: str, filters: Filters, window: Mapping[str, Any], layout: Layout
-) -> None:
-    """The layer, its constants, and what it does for its only reader: a bias, an activation."""
-    sites, filters = _absorb_bias(b, site, filters, layout)
-    end = ending(b, *sites, mac=True)
-    fmt, out_fmt = b.tensors[x].format, b.format(end.out)
-    step = end.scale16 if end.table is not None else out_fmt.scale[0]
-    filters, bias = fit_accumulator(filters, fmt, str(site))
-    group = int(window["group"])
-    constants = [multiplier(fmt.scale[0] * float(scale) / step) for scale in filters.scale]
-    wsum = filters.values.reshape(len(filters.values), -1).sum(axis=1, dtype=np.int64)
-    params = pack_params(
-        fold_bias(bias, fmt.zero_point[0], wsum),
-        [m for m, _ in constants],
-        [f for _, f in constants],
-        wsum,
-        1 if op == "depthwise" else group,
-    )
-    packed = pack_depthwise(filters.values) if op == "depthwise" else pack_conv_weights(filters.values, group)
-    out = end.out
-    reads = [x, b.constant(f"{out}/weights", packed, _weight_format(filters)), b.constant(f"{out}/params", params)]
-    if end.table is not None:
-        reads.append(b.constant(f"{out}/table", end.table, QFormat("int16", (1.0,))))
-    numbers = {"x_zp": fmt.zero_point[0], "out_zp": out_fmt.zero_point[0], "lo": end.lo, "hi": end.hi}
-    attrs = {**window, **numbers, "act": int(end.table is not None)}
-    b.make(op, reads, site, attrs, layout, out, end.origin)
-
-
-def _absorb_bias(b: Builder, site: Site, filters: Filters, layout: Layout) -> tuple[tuple[Site, ...], Filters]:
-    """An addition of one constant a channel that alone reads the result becomes part of the bias (MatMul has none)."""
-    y = site.outputs[0]
-    after = b.only_reader(y)
-    if after is None or after.op != "Add" or after.shapes[after.outputs[0]] != site.shapes[y]:
-        return (site,), filters
-    fixed = [after.constants[name] for name in after.inputs if name in after.constants]
-    rank = len(site.shapes[y])
-    if not fixed or not is_per_channel(np.asarray(fixed[0]), rank, layout):
-        return (site,), filters
-    b.fused.add(after.index)
-    return (site, after), replace(filters, bias=filters.bias + np.asarray(fixed[0], np.float64).reshape(-1))
-
-
-def is_per_channel(values: NDArray[Any], rank: int, layout: Layout) -> bool:
-    """Whether a constant that broadcasts to `rank` dimensions varies along the channels only."""
-    channel = axes_of(rank, layout)[2]
-    shape = (1,) * (rank - values.ndim) + values.shape
-    return all(n == 1 for axis, n in enumerate(shape) if axis != channel)
-
-
-def fit_accumulator(filters: Filters, fmt: QFormat, where: str) -> tuple[Filters, NDArray[np.int64]]:
-    """Filters and int32 biases whose sums cannot leave int32: where they could, a channel gets coarser weights."""
-    values, scale = filters.values.astype(np.int64), filters.scale.astype(np.float64)
-    bias = _bias(filters.bias, fmt, scale)
-    raised = np.zeros(len(scale), bool)
-    while (over := _reach(values, bias, fmt) > INT32_MAX).any():
-        raised |= over
-        scale = np.where(over, scale * 2, scale)
-        values[over] = np.rint(filters.values[over] * (filters.scale[over] / scale[over])[:, None, None, None])
-        bias = _bias(filters.bias, fmt, scale)
-    if raised.any():
-        count, channels = int(raised.sum()), len(scale)
-        LOG.warning("%s: coarser weights in %d of %d channels, their sums would overflow int32", where, count, channels)
-    return Filters(values.astype(np.int8), scale, filters.bias), bias.astype(np.int64)
-
-
-def _reach(values: NDArray[np.int64], bias: NDArray[np.float64], fmt: QFormat) -> NDArray[np.float64]:
-    """The largest |sum(x * w) + bias| of each channel over every input, in float64: exact below 2^53."""
-    rows = values.reshape(len(values), -1)
-    up = np.where(rows > 0, rows, 0).sum(axis=1).astype(np.float64)
-    down = rows.sum(axis=1) - up
-    low, high = -128 - fmt.zero_point[0], 127 - fmt.zero_point[0]
-    most, least = up * high + down * low + bias, up * low + down * high + bias
-    reach: NDArray[np.float64] = np.maximum(np.maximum(most, -least), np.abs(bias))
-    return reach
-
-
-def _bias(bias: NDArray[np.float64], fmt: QFormat, scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    quantized: NDArray[np.float64] = np.rint(bias.astype(np.float64) / (fmt.scale[0] * scale))
-    return quantized
-
-
 def _weights(b: Builder, site: Site) -> Weights:
     weights = b.quantization.weights.get(site.outputs[0])
     if weights is None:
@@ -204,7 +109,3 @@ def _window(site: Site) -> dict[str, Any]:
     return {
         "kernel": a["kernel"], "stride": a["strides"], "dilation": a["dilations"], "pad": top_left, "group": a["group"],
     }  # fmt: skip
-
-
-def _weight_format(filters: Filters) -> QFormat:
-    return QFormat("int8", tuple(float(s) for s in filters.scale))

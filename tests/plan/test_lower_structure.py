@@ -13,7 +13,7 @@ import pytest
 from axtool.ops.packing import unpack_params
 from axtool.plan.build import plan
 from axtool.plan.lower import lower
-from axtool.plan.lower_mac import Filters, fit_accumulator
+from axtool.plan.lower_mac_layer import Filters, fit_accumulator
 from axtool.sim.images import run_plan
 from axtool.target_file import load_target
 from axtool.types import Program, QFormat
@@ -145,6 +145,21 @@ def test_a_concat_copies_what_has_its_format_and_rescales_the_rest() -> None:
     parts = lower(case.sites, same, target(), case.inputs, case.outputs).layers[0].attrs["parts"]
     assert parts[2] == 0
     assert parts[6] > 0
+
+
+def test_a_split_behind_a_conv_is_a_conv_for_each_part() -> None:
+    graph = "(float[1,4,6,6] x) => (float[1,32,6,6] y) <int64[2] s = {16,32}> { c = Conv(x, w) a = Sigmoid(c) p, q = Split<axis=1>(a, s) r = Relu(p) t = Concat<axis=1>(r, r) y = Add(q, t) }"
+    case = Case(graph, w=(48, 4, 1, 1))
+    program = case.lowered()
+    assert ops(program) == ["conv", "conv", "lut", "concat", "add"]
+    assert [layer.outputs for layer in program.layers[:2]] == [("p",), ("q",)]
+    ((_, sqnr),) = case.errors(program).values()
+    assert sqnr > 28
+
+
+def test_a_split_into_parts_that_are_no_whole_blocks_stays() -> None:
+    graph = "(float[1,4,6,6] x) => (float[1,8,6,6] p, float[1,24,6,6] q) <int64[2] s = {8,24}> { c = Conv(x, w) p, q = Split<axis=1>(c, s) }"
+    assert ops(Case(graph, w=(32, 4, 1, 1)).lowered()) == ["conv", "slice", "slice"]
 
 
 def test_outputs_of_a_split_that_nobody_reads_are_not_made() -> None:
