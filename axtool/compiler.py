@@ -33,6 +33,7 @@ from axtool.quant.ranges import Ranges, read_ranges
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
 from axtool.types import Quantization
+from axtool.zoo.recipe import Recipe
 
 log = logging.getLogger("axtool")
 
@@ -203,4 +204,21 @@ def assemble(
             "passes": {result.name: result.count for result in front.cleaned.log if result.count},
             "notes": [*loaded.notes, *front.cleaned.notes],
         },
+    )
+
+
+def options_of(recipe: Recipe, *, check: bool = False, jobs: int = 1) -> Options:
+    """The options that a zoo recipe stands for."""
+    return Options(
+        target=recipe.target,
+        reading=Reading(
+            input_shapes=recipe.input_shapes,
+            dims=recipe.dims,
+            outputs=recipe.outputs,
+            check=check,
+        ),
+        calib=recipe.calibration,
+        preparation=recipe.preparation,
+        jobs=jobs,
+        task=recipe.task,
     )

@@ -1,0 +1,115 @@
+"""`axzoo`: models that are known to work, with everything needed to build and judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axtool.cli import door
+from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
+from axtool.cli.version import show_version
+
+app = typer.Typer(
+    name="axzoo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Examples:\n\n  axzoo list\n\n  axzoo info digits-v8det\n\n  axzoo build digits-v8det -o digits.axm",
+)
+
+Name = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `axzoo list`, or your own .yaml or .py.")]
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: JSON.", is_eager=True)] = False,
+) -> None:
+    """Models with their sources, input preparation, calibration data and expected accuracy."""
+    if version:
+        show_version(as_json=as_json)
+
+
+@app.command("list")
+def list_command(as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
+    """List the models. Reads the configs, runs nothing."""
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.report.tables import table
+    from axtool.report.units import header
+    from axtool.zoo.catalogue import entries
+    from axtool.zoo.describe import entry_document, list_rows
+
+    found = entries()
+    if as_json:
+        emit({**header("axzoo list"), "models": [entry_document(entry) for entry in found]})
+    else:
+        typer.echo(table(("model", "task", "licence", "source", "what it is"), list_rows(found)))
+
+
+@app.command("info")
+def info_command(model: Name, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
+    """Show a model: licence, source, input, calibration, expected accuracy. Reads the config, runs nothing."""
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.report.units import header
+    from axtool.zoo.catalogue import find
+    from axtool.zoo.describe import entry_document, entry_text
+
+    document = entry_document(find(model))
+    if as_json:
+        emit({**header("axzoo info"), "model": document})
+    else:
+        typer.echo(entry_text(document))
+
+
+@app.command("build")
+def build_command(
+    model: Name,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.axm", help="Default: MODEL.axm.")] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Default: the config's first.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare with float on the validation data.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Verify each step of the compiler.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.")] = 1,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Fetch, compile and, with --verify, judge a model.
+
+    Example: axzoo build digits-v8det -o digits.axm --verify
+    """
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.compiler import compile_file, options_of
+    from axtool.report.built import built_document, built_text
+    from axtool.verify.check import Limits, Request
+    from axtool.verify.check import verify as compare_models
+    from axtool.verify.expected import compare
+    from axtool.zoo.catalogue import find
+    from axtool.zoo.recipe import recipe_of, validation_of
+
+    entry = find(model)
+    path = out or Path(f"{entry.config.name}.axm")
+    with Progress(quiet=quiet).shown() as progress:
+        progress.step("fetching")
+        recipe = recipe_of(entry, target)
+        compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
+        rows = None
+        if verify:
+            progress.step("verifying")
+            request = Request(path, recipe.model, validation_of(entry))
+            rows = compare(entry.config.expected, compare_models(request, Limits(), progress.count))
+    document = built_document(entry.config.name, compiled.artefact, path, rows)
+    if as_json:
+        emit(document)
+    else:
+        say(built_text(document), quiet=quiet)
+    raise typer.Exit(1 if document["status"] == "failed" else 0)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The console script. Ends the process with the exit code."""
+    raise SystemExit(door.run(app, argv, program="axzoo"))

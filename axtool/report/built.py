@@ -1,0 +1,34 @@
+"""What `axzoo build` made  ->  a JSON document and text: the compile summary, and the expected figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from axtool.artefact.axm import Artefact
+from axtool.report.compiled import compiled_document, compiled_text
+from axtool.report.units import header
+
+
+def built_document(
+    name: str, artefact: Artefact, path: Path, rows: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    """`expected` is None when nothing was verified; one figure that is not met makes the status failed."""
+    missed = [row for row in rows or () if not row["met"]]
+    return {
+        **compiled_document(artefact, path),
+        **header("axzoo build", "failed" if missed else "ok"),
+        "name": name,
+        "expected": None if rows is None else [dict(row) for row in rows],
+    }
+
+
+def built_text(document: Mapping[str, Any]) -> str:
+    """The same for people."""
+    lines = [compiled_text(dict(document))]
+    for row in document["expected"] or ():
+        figure = "not measured" if row["measured"] is None else f"{row['measured']:.4g}"
+        mark = "met" if row["met"] else "MISSED"
+        lines.append(f"  {row['metric']:<12} {figure}, want at least {row['minimum']:g}: {mark}")
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""Names of the zoo  ->  their configs. Listing reads files; it never runs or fetches anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from axtool.config import package_dir
+from axtool.errors import UsageError, nearest
+from axtool.zoo.schema import Config, read_config
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A config and where it is; `task` is its folder."""
+
+    path: Path
+    task: str
+    config: Config
+
+    def file(self, relative: str) -> Path:
+        """A file that the config names: absolute, or relative to the zoo folder and inside it."""
+        if Path(relative).is_absolute():
+            return Path(relative)
+        root = self.path.parent.parent.resolve()
+        found = (root / relative).resolve()
+        if not found.is_relative_to(root):
+            raise UsageError(f"'{relative}' leaves the zoo folder", where=str(self.path), code="bad-config")
+        return found
+
+
+def entries() -> tuple[Entry, ...]:
+    """Every config of the package, by task and name."""
+    root = package_dir("zoo")
+    paths = sorted(path for path in root.glob("*/*") if path.suffix in (".yaml", ".py"))
+    return tuple(Entry(path, path.parent.name, read_config(path)) for path in paths)
+
+
+def find(name: str) -> Entry:
+    """The entry of a name, or of the user's own .yaml or .py. Raises UsageError with the nearest names."""
+    if name.endswith((".yaml", ".yml", ".py")):
+        path = Path(name)
+        if not path.is_file():
+            raise UsageError("no such file", where=name, code="file-not-found")
+        return Entry(path.resolve(), path.resolve().parent.name, read_config(path))
+    root = package_dir("zoo")
+    names = {path.stem: path for path in root.glob("*/*") if path.suffix in (".yaml", ".py")}
+    if name not in names:
+        raise UsageError(f"the zoo has no model '{name}'", hint=nearest(name, sorted(names)), code="unknown-model")
+    path = names[name]
+    return Entry(path, path.parent.name, read_config(path))

@@ -1,0 +1,76 @@
+"""Configs of the zoo  ->  JSON documents and text. Nothing is run or fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from axtool.zoo.catalogue import Entry
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """Everything that a config says, and where it stands."""
+    config = entry.config
+    return {
+        "name": config.name,
+        "task": entry.task,
+        "title": config.title,
+        "licence": config.licence,
+        "licence_note": config.licence_note,
+        "source": config.source.model_dump(mode="json"),
+        "input_shapes": config.input_shapes,
+        "preparation": config.input,
+        "result": config.task,
+        "calibration": [item.model_dump(mode="json") for item in config.calibration],
+        "validation": [item.model_dump(mode="json") for item in config.validation],
+        "expected": [item.model_dump(mode="json") for item in config.expected],
+        "targets": config.targets,
+        "notes": config.notes,
+        "config": entry.path.name,
+    }
+
+
+def entry_text(document: dict[str, Any]) -> str:
+    """The licence first: it decides whether the model may be used at all."""
+    source = document["source"]
+    where = (
+        source["path"] if source["kind"] == "file" else f"{source['package']}=={source['version']}: {source['path']}"
+    )
+    shapes = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in document["input_shapes"].items())
+    chosen = ", ".join(f"{key} {value}" for key, value in document["preparation"].items())
+    lines = [
+        f"{document['name']}: {document['title']}",
+        f"  licence     {document['licence']}" + (f" ({document['licence_note']})" if document["licence_note"] else ""),
+        f"  task        {document['task']}",
+        f"  source      {source['kind']}: {where}",
+        f"  input       {shapes or 'as the file says'}; {chosen or 'arrays as they are'}",
+        f"  calibration {'; '.join(_set(item) for item in document['calibration'])}",
+        f"  validation  {'; '.join(_set(item) for item in document['validation']) or 'none'}",
+        f"  targets     {', '.join(document['targets'])}",
+    ]
+    for item in document["expected"]:
+        float_value = "" if item["float_value"] is None else f", float {item['float_value']:g}"
+        lines.append(
+            f"  expected    {item['metric']} at least {item['minimum']:g}{float_value} {item['note']}".rstrip()
+        )
+    if document["notes"]:
+        lines.append(f"  notes       {document['notes']}")
+    return "\n".join(lines)
+
+
+def list_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+    """name, task, licence, source, title."""
+    return [(e.config.name, e.task, e.config.licence, _short(e), e.config.title) for e in entries]
+
+
+def _short(entry: Entry) -> str:
+    source = entry.config.source
+    return "bundled" if source.kind == "file" else f"{source.package}=={source.version}"
+
+
+def _set(item: dict[str, Any]) -> str:
+    if item["kind"] == "file":
+        return str(item["path"])
+    if item["kind"] == "pypi":
+        return f"{len(item['paths'])} pictures of {item['package']}=={item['version']}"
+    return f"{item['count']} {item['generator']} (seed {item['seed']})"

@@ -1,0 +1,60 @@
+"""An entry of the zoo  ->  the plain values that compiling and judging it need. Fetches what is not cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from axtool.errors import UsageError, nearest
+from axtool.inputs.prepare import Preparation
+from axtool.target_file import list_targets
+from axtool.zoo.catalogue import Entry
+from axtool.zoo.pictures import paths_of
+from axtool.zoo.sources import model_file
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to compile and with what. `calibration` are paths as `--calib` takes them."""
+
+    model: Path
+    target: str
+    calibration: tuple[str, ...]
+    preparation: Preparation
+    input_shapes: Mapping[str, tuple[int, ...]]
+    dims: Mapping[str, int]
+    outputs: tuple[str, ...]
+    task: Mapping[str, Any]
+
+
+def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
+    """The recipe for a target, by default the config's first. Raises UsageError for an unknown target."""
+    config = entry.config
+    chosen = target or config.targets[0]
+    known = list_targets()
+    if chosen not in known and not chosen.endswith((".yaml", ".yml")):
+        raise UsageError(f"there is no target '{chosen}'", hint=nearest(chosen, known), code="unknown-target")
+    return Recipe(
+        model=model_file(entry),
+        target=chosen,
+        calibration=paths_of(entry, config.calibration),
+        preparation=config.preparation,
+        input_shapes={name: tuple(shape) for name, shape in config.input_shapes.items()},
+        dims=config.dims,
+        outputs=tuple(config.outputs),
+        task=config.task,
+    )
+
+
+def validation_of(entry: Entry) -> tuple[str, ...]:
+    """Paths of the pictures that the model is judged on. Raises UsageError when the config names none."""
+    if not entry.config.validation:
+        raise UsageError(
+            "the config names no validation pictures",
+            where=str(entry.path),
+            hint="verify with your own: axtool verify MODEL.axm --against MODEL.onnx --data PATH",
+            code="no-validation",
+        )
+    return paths_of(entry, entry.config.validation)

