@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from axtool.ops.boxes import Job, flat_tile, intersect, whole
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
-from axtool.ops.reference_pool import taps
+from axtool.ops.reference_movement import permuted, reflected
 from axtool.types import Tile
 
 TABLE_BYTES = 1025 * 2
+
+Line = tuple[int, int]  # (first, count) along an axis
 
 
 def needed(job: Job, read: int) -> Tile:
@@ -63,7 +65,7 @@ def number_bytes(op: str, read: int) -> int:
     return {2: 4, 3: 2}.get(read, 1)
 
 
-def span(source: NDArray[np.int64]) -> tuple[int, int]:
+def span(source: NDArray[np.int64]) -> Line:
     """(smallest, extent) of some positions."""
     if not source.size:
         return 0, 0
@@ -118,21 +120,29 @@ def _landing_box(job: Job, channel: int, channels: int) -> Tile:
     return intersect(Tile(y, x, channel, h, w, channels), whole(job.in_dims))
 
 
-def _landing(at: int, count: int, kernel: int, stride: int, dilation: int, pad: int) -> tuple[int, int]:
+def _landing(at: int, count: int, kernel: int, stride: int, dilation: int, pad: int) -> Line:
     first = -(-(at + pad - (kernel - 1) * dilation) // stride)
     last = (at + count - 1 + pad) // stride
     return first, max(last - first + 1, 0)
 
 
 def _resize_box(job: Job) -> Tile:
+    """Between the sources of the first and the last pixel: they never go back."""
     tile, (fy, fx) = job.tile, job.attrs["factor"]
     if job.op == "resize_nearest":
         y, x = tile.y // fy, tile.x // fx
         return Tile(y, x, tile.c, (tile.y + tile.h - 1) // fy - y + 1, (tile.x + tile.w - 1) // fx - x + 1, tile.n)
-    mode = job.attrs["mode"]
-    y0, y1, _ = taps(tile.y, tile.h, fy, mode, job.in_dims[0])
-    x0, x1, _ = taps(tile.x, tile.w, fx, mode, job.in_dims[1])
-    return Tile(int(y0[0]), int(x0[0]), tile.c, int(y1[-1] - y0[0]) + 1, int(x1[-1] - x0[0]) + 1, tile.n)
+    (y, h), (x, w) = (
+        _linear(at, count, factor, job.attrs["mode"], size)
+        for at, count, factor, size in ((tile.y, tile.h, fy, job.in_dims[0]), (tile.x, tile.w, fx, job.in_dims[1]))
+    )
+    return Tile(y, x, tile.c, h, w, tile.n)
+
+
+def _linear(at: int, count: int, factor: int, mode: int, size: int) -> Line:
+    first, last = ((2 * y + 1 - factor if mode == 0 else 2 * y) // (2 * factor) for y in (at, at + count - 1))
+    low = min(max(first, 0), size - 1)
+    return low, min(max(last + 1, 0), size - 1) - low + 1
 
 
 def _lut_table(job: Job) -> Tile:
@@ -142,87 +152,53 @@ def _lut_table(job: Job) -> Tile:
 # ---- movement ----------------------------------------------------------------------------------------------------
 
 
-def slice_sources(job: Job) -> list[NDArray[np.int64]]:
-    """Input positions of the box on each axis."""
-    return [
-        start + at * step
-        for start, step, at in zip(job.attrs["start"], job.attrs["step"], _positions(job.tile), strict=True)
-    ]
-
-
-def pad_sources(job: Job) -> list[NDArray[np.int64]]:
-    """Input positions of the box on each axis; -1 where the pad value stands."""
-    out = []
-    for before, at, size in zip(job.attrs["before"], _positions(job.tile), job.in_dims, strict=True):
-        source = at - before
-        if job.attrs["mode"] == 0:
-            source = np.where((source >= 0) & (source < size), source, -1)
-        elif job.attrs["mode"] == 1:
-            period = max(2 * (size - 1), 1)
-            source = source % period
-            source = np.where(source < size, source, period - source)
-        else:
-            source = np.clip(source, 0, size - 1)
-        out.append(source)
-    return out
-
-
-def permuted(job: Job) -> Tile:
-    """The input box of a transpose."""
-    at, size = [0, 0, 0], [0, 0, 0]
-    tile = job.tile
-    for axis, start, count in zip(job.attrs["perm"], (tile.y, tile.x, tile.c), (tile.h, tile.w, tile.n), strict=True):
-        at[axis], size[axis] = start, count
-    return Tile(*at, *size)
-
-
-def reshape_runs(job: Job) -> NDArray[np.int64]:
-    """(h, w): the number, in (h, w, c) order, of the first element of each pixel of the box."""
-    _, width, channels = job.out_dims
-    y, x, _ = _positions(job.tile)
-    return (y[:, None] * width + x) * channels + job.tile.c
-
-
-def depth_channels(job: Job) -> NDArray[np.int64]:
-    """(h, w, n): the input channel of each element of a depth_to_space box."""
-    y, x, c = np.ix_(*_positions(job.tile))
-    block = job.attrs["block"]
-    phase = y % block * block + x % block
-    deep: NDArray[np.int64] = phase * job.out_dims[2] + c if job.attrs["mode"] == 0 else c * block * block + phase
-    return deep
-
-
-def space_sources(job: Job) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Input rows, columns and channels of a space_to_depth box, to be broadcast."""
-    y, x, c = np.ix_(*_positions(job.tile))
-    block, channels = job.attrs["block"], job.in_dims[2]
-    phase = c // channels
-    return y * block + phase // block, x * block + phase % block, c % channels
-
-
 def _movement_box(job: Job) -> Tile:
     match job.op:
         case "slice":
-            return _box_of(slice_sources(job))
+            return _axes(job, _slice_line, job.attrs["start"], job.attrs["step"])
         case "pad":
-            return _box_of([source[source >= 0] for source in pad_sources(job)])
+            mode = (job.attrs["mode"],) * 3
+            return _axes(job, _pad_line, job.attrs["before"], job.in_dims, mode)
         case "transpose":
             return permuted(job)
         case "reshape":
             return _reshape_box(job)
         case "depth_to_space":
-            y, x, _ = _positions(job.tile)
-            return _box_of([y // job.attrs["block"], x // job.attrs["block"], depth_channels(job)])
+            return _depth_box(job)
         case "space_to_depth":
-            return _box_of(space_sources(job))
+            return _space_box(job)
     raise ValueError(f"{job.op} is not a device op")
+
+
+def _axes(job: Job, line: Callable[..., Line], *fields: Sequence[int]) -> Tile:
+    """A box from what each axis gives by itself; empty where one of them is."""
+    tile = job.tile
+    ranges = ((tile.y, tile.h), (tile.x, tile.w), (tile.c, tile.n))
+    (y, h), (x, w), (c, n) = (line(at, count, *rest) for (at, count), *rest in zip(ranges, *fields, strict=True))
+    return Tile(y, x, c, h, w, n)
+
+
+def _slice_line(at: int, count: int, start: int, step: int) -> Line:
+    ends = start + at * step, start + (at + count - 1) * step
+    return min(ends), abs(ends[1] - ends[0]) + 1
+
+
+def _pad_line(at: int, count: int, before: int, size: int, mode: int) -> Line:
+    first, end = at - before, at - before + count
+    if mode == 0:
+        low, high = max(first, 0), min(end, size)
+        return (low, high - low) if low < high else (0, 0)
+    if mode == 2:
+        low = min(max(first, 0), size - 1)
+        return low, min(max(end - 1, 0), size - 1) - low + 1
+    return span(reflected(np.arange(first, end), size))
 
 
 def _reshape_box(job: Job) -> Tile:
     """The box around runs of consecutive elements: a run that leaves its row may touch every column, and so on."""
     _, width, channels = job.in_dims
-    first = reshape_runs(job)
-    last = first + job.tile.n - 1
+    first, length = _runs(job)
+    last = first + length - 1
     y, h = span(np.concatenate([first, last]) // (width * channels))
     one_row = bool((first // (width * channels) == last // (width * channels)).all())
     x, w = span(np.concatenate([first, last]) // channels % width) if one_row else (0, width)
@@ -231,14 +207,46 @@ def _reshape_box(job: Job) -> Tile:
     return Tile(y, x, c, h, w, n)
 
 
-def _positions(tile: Tile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    return (
-        np.arange(tile.y, tile.y + tile.h, dtype=np.int64),
-        np.arange(tile.x, tile.x + tile.w, dtype=np.int64),
-        np.arange(tile.c, tile.c + tile.n, dtype=np.int64),
-    )
+def _runs(job: Job) -> tuple[NDArray[np.int64], int]:
+    """First elements and length of the runs of a box: one, or one a row, or one a pixel."""
+    tile, (_, width, channels) = job.tile, job.out_dims
+    rows, columns, length = tile.h, tile.w, tile.n
+    if tile.n == channels:
+        columns, length = 1, tile.w * channels
+        if tile.w == width:
+            rows, length = 1, tile.h * width * channels
+    y = np.arange(tile.y, tile.y + rows, dtype=np.int64)[:, None]
+    x = np.arange(tile.x, tile.x + columns, dtype=np.int64)
+    return ((y * width + x) * channels + tile.c).reshape(-1), length
 
 
-def _box_of(sources: Sequence[NDArray[np.int64]]) -> Tile:
-    (y, h), (x, w), (c, n) = (span(source) for source in sources)
-    return Tile(y, x, c, h, w, n)
+def _depth_box(job: Job) -> Tile:
+    """Phases y % b * b + x % b of the box, and the channels that they and its own channels make."""
+    tile, block, channels = job.tile, job.attrs["block"], job.out_dims[2]
+    (row, rows), (column, columns) = _phases(tile.y, tile.h, block), _phases(tile.x, tile.w, block)
+    first, last = row * block + column, (row + rows - 1) * block + column + columns - 1
+    end = tile.c + tile.n - 1
+    if job.attrs["mode"] == 0:
+        low, high = first * channels + tile.c, last * channels + end
+    else:
+        low, high = tile.c * block * block + first, end * block * block + last
+    y, x = tile.y // block, tile.x // block
+    h, w = (tile.y + tile.h - 1) // block - y + 1, (tile.x + tile.w - 1) // block - x + 1
+    return Tile(y, x, low, h, w, high - low + 1)
+
+
+def _space_box(job: Job) -> Tile:
+    """Channel k holds phase k // C, that is row phase // b and column phase % b of a block, of channel k % C."""
+    tile, block, channels = job.tile, job.attrs["block"], job.in_dims[2]
+    end = tile.c + tile.n - 1
+    first, last = tile.c // channels, end // channels
+    c, n = (tile.c % channels, tile.n) if first == last else (0, channels)
+    top, bottom = first // block, last // block
+    left, right = (first % block, last % block) if top == bottom else (0, block - 1)
+    h, w = (tile.h - 1) * block + bottom - top + 1, (tile.w - 1) * block + right - left + 1
+    return Tile(tile.y * block + top, tile.x * block + left, c, h, w, n)
+
+
+def _phases(at: int, count: int, block: int) -> Line:
+    """(smallest, extent) of position % block."""
+    return (at % block, count) if at % block + count <= block else (0, block)

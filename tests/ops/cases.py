@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
+from axtool.ops.encoding import MAC_OPS
 from axtool.ops.packing import fold_bias, pack_conv_transpose, pack_conv_weights, pack_depthwise, pack_params
 from axtool.types import Tile
 
@@ -47,6 +48,20 @@ def whole_box(array: NDArray[Any]) -> Box:
 def random_case(op: str, seed: int) -> Case:
     """A small layer of `op`; the same one for the same seed."""
     return _MAKERS[op](_Dice(op, seed))
+
+
+def random_tile(case: Case, seed: int) -> Tile:
+    """Any box of the output; of a MAC op one that begins with a block of 16 channels."""
+    rng = np.random.default_rng(seed)
+    bounds = []
+    for size in case.out_dims:
+        start = int(rng.integers(size))
+        bounds.append((start, int(rng.integers(1, size - start + 1))))
+    (y, h), (x, w), (c, n) = bounds
+    if case.op in MAC_OPS:
+        share = case.out_dims[2] // case.attrs["group"] if case.op != "depthwise" else case.out_dims[2]
+        c -= c % share % 16
+    return Tile(y, x, c, h, w, n)
 
 
 class _Dice:

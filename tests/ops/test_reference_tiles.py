@@ -6,28 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axtool.ops.boxes import Box, contains, is_empty, whole
-from axtool.ops.encoding import FIELDS, MAC_OPS
+from axtool.ops.encoding import FIELDS
 from axtool.ops.legal import check_layer
 from axtool.ops.reference import REFERENCE, compute
 from axtool.ops.regions import needed, reads_of, written
 from axtool.types import Tile
-from tests.ops.cases import Case, random_case, whole_box
+from tests.ops.cases import Case, random_case, random_tile, whole_box
 
 EXAMPLES = 40
-
-
-def random_tile(case: Case, seed: int) -> Tile:
-    """Any box of the output; of a MAC op one that begins with a block of 16 channels."""
-    rng = np.random.default_rng(seed)
-    bounds = []
-    for size in case.out_dims:
-        start = int(rng.integers(size))
-        bounds.append((start, int(rng.integers(1, size - start + 1))))
-    (y, h), (x, w), (c, n) = bounds
-    if case.op in MAC_OPS:
-        share = case.out_dims[2] // case.attrs["group"] if case.op != "depthwise" else case.out_dims[2]
-        c -= c % share % 16
-    return Tile(y, x, c, h, w, n)
 
 
 def staged(case: Case, tile: Tile, part: int) -> list[Box]:
