@@ -32,9 +32,9 @@ static std::vector<Step> steps_of(const std::vector<Layer> &layers, const std::v
     const bool compute = c.kind == Kind::compute;
     const bool load = c.kind == Kind::load && c.reads[0].memory == 0 && c.writes[0].memory == 1;
     const Layer *layer = compute ? &layers[size_t(c.layer)] : nullptr;
-    const bool nothing = compute && empty(written(*layer, c.tile, c.part));  // this part of a concat misses the tile
-    if (!nothing)
-      steps.push_back({layer, compute ? c.tile : c.writes[0].box, c.part, c.reads, c.writes[0], i, load, false, {}});
+    const Box box = compute ? written(*layer, c.tile, c.part) : c.writes[0].box;
+    if (!empty(box))  // a part of a concat may miss the tile
+      steps.push_back({layer, compute ? c.tile : box, c.part, c.reads, part_of(c.writes[0], box), i, load, false, {}});
     for (; tap != order.end() && taps[*tap].after == i; ++tap) steps.push_back(tap_step(taps[*tap], int(2 + *tap), i));
   }
   return steps;

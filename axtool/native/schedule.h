@@ -14,7 +14,7 @@ struct Step {
   Box tile;
   int64_t part;
   std::vector<View> reads;
-  View write;
+  View write;              // exactly the bytes that are written
   int64_t command;         // the first command of the step, for messages
   bool load;               // ext -> ocm
   bool staged;             // its result is written when all of it is known: what it writes, it may still have to read

@@ -77,7 +77,8 @@ MacTask mac_task(const Call &call) {
   t.kind = MacKind(int(l.op));
   t.in_h = int(l.in.h), t.in_w = int(l.in.w), t.in_c = int(l.in.c);
   t.x = in.at(in.box.y, in.box.x, 0), t.x_row = in.row, t.x_pixel = in.pixel;
-  t.view_y = int(in.box.y), t.view_x = int(in.box.x), t.view_h = int(in.box.h), t.view_w = int(in.box.w);
+  const Box inside = intersection(in.box, whole(l.in));  // a view may hold more than the tensor
+  t.view_y = int(in.box.y), t.view_x = int(in.box.x), t.view_h = int(inside.h), t.view_w = int(inside.w);
   t.kh = int(y.kernel), t.kw = int(x.kernel), t.sh = int(y.stride), t.sw = int(x.stride);
   t.dh = int(y.dilation), t.dw = int(x.dilation), t.pt = int(y.pad), t.pl = int(x.pad);
   t.group = int(l.get("group"));
