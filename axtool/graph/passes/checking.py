@@ -14,6 +14,8 @@ from axtool.errors import AxError, Exit
 RTOL = 1e-3  # of the largest value of an output; fusions reorder float32 sums
 QUANTIZED_STEPS = 1  # integer outputs and rounded graphs may fall on the other side of a tie: one step
 ROUNDED_RTOL = 2e-2  # and that step may be amplified by what follows
+# onnxruntime's u8 x s8 products saturate in int16 on CPUs without VNNI: it is no judge of a graph that has them.
+CPU_DEPENDENT = ("QLinearConv", "QLinearMatMul", "QGemm", "ConvInteger", "MatMulInteger")
 
 
 class PassFault(AxError):
@@ -30,6 +32,8 @@ class Checker:
         self.checked: list[str] = []
 
     def __call__(self, before: ir.Model, after: ir.Model, name: str) -> None:
+        if any(node.op_type in CPU_DEPENDENT for node in before.graph):
+            return
         feeds = random_feeds(before, self._seed)
         wanted = _run(before, feeds)
         if isinstance(wanted, str):
@@ -37,7 +41,7 @@ class Checker:
         found = _run(after, feeds)
         if isinstance(found, str):
             raise PassFault(f"pass '{name}' made a model that onnxruntime refuses: {found}", hint=_hint(name))
-        rounded = any(node.op_type in ("QuantizeLinear", "QLinearConv", "ConvInteger") for node in before.graph)
+        rounded = any(node.op_type in ("QuantizeLinear", "DynamicQuantizeLinear") for node in before.graph)
         for value, a, b in zip(before.graph.outputs, wanted, found, strict=True):
             if (fault := _difference(a, b, ROUNDED_RTOL if rounded else RTOL)) is not None:
                 raise PassFault(f"pass '{name}' changed output '{value.name}': {fault}", hint=_hint(name))
