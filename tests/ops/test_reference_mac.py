@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 from axtool.ops.arithmetic import interpolate, qfp
 from axtool.ops.packing import fold_bias, pack_conv_weights, pack_params, unpack_params
 from axtool.ops.reference import compute
+from axtool.ops.tables import interp_table
+from axtool.ops.unary import evaluate
+from axtool.types import QFormat
 from tests.ops.cases import Case, random_case, whole_box
 from tests.ops.ort import hwc, nchw, run_node
 
 SEEDS = st.integers(0, 2**32 - 1)
 EXAMPLES = 50
+PLAIN_STEPS = 0.002  # the float32 sums of onnxruntime, and the truncated scale
+FUSED_STEPS = 0.03  # and the rounding to 16 bits and the line between two entries, in output steps
 
 
 def finish(case: Case, acc: np.ndarray) -> np.ndarray:
@@ -136,3 +141,32 @@ def test_the_accumulator_wraps_at_32_bits():
 def test_a_sum_of_many_products_is_exact():
     w, x = np.full((1, 4096, 1, 1), -128, np.int8), np.full((1, 1, 4096), -128, np.int8)
     assert one_by_one(w, -(4096 << 14) + 77, 1.0, x)[0, 0, 0] == 77
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_quantized_convolution_follows_the_real_one(fused):
+    """Real numbers in and out: onnxruntime's float convolution, with Silu behind it where it is fused."""
+    rng = np.random.default_rng(1)
+    s_x, zp, s_w, out = 0.02, -20, 0.003, QFormat("int8", (0.02,), (-70,))
+    x = rng.integers(-128, 128, (9, 8, 17), dtype=np.int8)
+    w = rng.integers(-127, 128, (33, 17, 3, 3), dtype=np.int8)
+    bias = rng.integers(-3000, 3000, 33)
+    wsum = w.reshape(33, -1).sum(axis=1, dtype=np.int64)
+    scale16 = 8.0 / 2**15
+    m, f = qfp(s_x * s_w / (scale16 if fused else out.scale[0]))
+    operands = [x, pack_conv_weights(w, 1), pack_params(fold_bias(bias, zp, wsum), m, f, wsum)]
+    if fused:
+        operands.append(interp_table(lambda v: evaluate("Silu", v, {}), scale16, out))
+    window = {"kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1), "group": 1}
+    attrs = {**window, "x_zp": zp, "out_zp": out.zero_point[0], "lo": -128, "hi": 127, "act": int(fused)}
+    job = Case("conv", x.shape, (9, 8, 33), attrs, tuple(operands)).job()
+    got = compute(job, [whole_box(a) for a in operands])
+    real = run_node(
+        "Conv",
+        nchw(((x.astype(np.float64) - zp) * s_x).astype(np.float32)),
+        (w * np.float32(s_w)).astype(np.float32),
+        (bias * s_x * s_w).astype(np.float32),
+        pads=(1, 1, 1, 1),
+    )
+    real = hwc(evaluate("Silu", real, {}) if fused else real) / out.scale[0] + out.zero_point[0]
+    assert np.abs(got - np.clip(real, -128, 127)).max() <= 0.5 + (FUSED_STEPS if fused else PLAIN_STEPS)
