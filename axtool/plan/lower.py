@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from axtool.ops.unary import UNARY
-from axtool.plan.layout import infer_layouts
+from axtool.plan.layout import LAST, infer_layouts
 from axtool.plan.lower_activation import lower_prelu, lower_unary
 from axtool.plan.lower_builder import Builder
 from axtool.plan.lower_elementwise import lower_batch_norm, lower_binary
@@ -87,8 +87,9 @@ def lower(
         reserved=frozenset(name for site in sites for name in site.inputs + site.outputs),
     )
     for name in b.inputs:
-        b.tensors[name] = b.describe(name, shapes[name], b.layouts[name])
-        b.hold(name, name, shapes[name], b.layouts[name])
+        layout = b.layouts.get(name, LAST)  # an input that only a dropped identity read
+        b.tensors[name] = b.describe(name, shapes[name], layout)
+        b.hold(name, name, shapes[name], layout)
     for site in sites:
         if site.index not in b.fused:
             b.current = (site,)

@@ -123,6 +123,11 @@ def test_identities_leave_no_layer() -> None:
     assert ops(Case(graph).lowered()) == ["lut", "lut"]
 
 
+def test_an_input_that_nobody_needs_stays_an_input() -> None:
+    graph = "(float[1,4,3,5] x, float[1,4,3,5] z) => (float[1,4,3,5] y) { u = Identity(z) y = Relu(x) }"
+    assert Case(graph).lowered().inputs == ("x", "z")
+
+
 def test_an_output_that_is_also_another_output_is_copied() -> None:
     graph = "(float[1,4,3,5] x) => (float[1,4,3,5] y, float[1,4,3,5] z) { y = Relu(x) z = Identity(y) }"
     program = Case(graph).lowered()
