@@ -72,5 +72,5 @@ def _set(item: dict[str, Any]) -> str:
     if item["kind"] == "file":
         return str(item["path"])
     if item["kind"] == "pypi":
-        return f"{len(item['paths'])} pictures of {item['package']}=={item['version']}"
+        return f"{', '.join(item['paths'])} of {item['package']}=={item['version']}"
     return f"{item['count']} {item['generator']} (seed {item['seed']})"

@@ -13,7 +13,7 @@ from axtool.config import write_whole
 from axtool.inputs.images import read_image
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.schema import FilePictures, Scenes, WheelPictures
-from axtool.zoo.sources import cache_dir, pictures_file
+from axtool.zoo.sources import cache_dir, pictures_of
 
 
 def paths_of(entry: Entry, sets: Sequence[WheelPictures | FilePictures | Scenes]) -> tuple[str, ...]:
@@ -30,19 +30,19 @@ def paths_of(entry: Entry, sets: Sequence[WheelPictures | FilePictures | Scenes]
 
 
 def _from_wheel(item: WheelPictures) -> list[Path]:
-    return [pictures_file(item.package, item.version, member) for member in item.paths]
+    return pictures_of(item.package, item.version, item.paths)
 
 
 def _made(item: Scenes) -> Path:
-    from axtool.zoo.scenes import make
+    from axtool.zoo.scenes import VERSION, make
 
-    key = hashlib.sha256(item.model_dump_json().encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{VERSION} {item.model_dump_json()}".encode()).hexdigest()[:16]
     folder = cache_dir() / "made" / key
     done = folder / "complete"
     if not done.is_file():
         base = [read_image(path) for source in item.base for path in _from_wheel(source)]
         folder.mkdir(parents=True, exist_ok=True)
-        for index, image in enumerate(make(item.generator, item.count, item.seed, item.size, base)):
+        for index, image in enumerate(make(item.generator, item.count, item.seed, item.size, base, turn=item.turn)):
             write_whole(folder / f"{index:04d}.png", png(image), force=True)
         done.touch()
     return folder

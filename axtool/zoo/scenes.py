@@ -12,59 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 Image = NDArray[np.uint8]  # (h, w, 3), RGB
-WORDS = [
-    "invoice",
-    "total",
-    "amount",
-    "date",
-    "order",
-    "number",
-    "customer",
-    "street",
-    "city",
-    "paid",
-    "due",
-    "tax",
-    "item",
-    "price",
-    "unit",
-    "report",
-    "page",
-    "table",
-    "figure",
-    "open",
-    "close",
-    "north",
-    "south",
-    "river",
-    "stone",
-    "light",
-    "winter",
-    "garden",
-    "market",
-    "window",
-    "paper",
-    "train",
-    "signal",
-    "north-east",
-    "No.",
-    "42",
-    "1,250.00",
-    "2024-03-17",
-    "A4",
-    "50%",
-    "(ref)",
-    "#7731",
-    "www.example.org",
-    "Tel:",
-    "555-0182",
-]
+VERSION = 1  # of the pictures: a change of any pixel is a new version
+WORDS = tuple(
+    word
+    for line in (
+        "invoice total amount date order number customer street city paid due tax item price unit report page",
+        "table figure open close north south river stone light winter garden market window paper train signal",
+        "north-east No. 42 1,250.00 2024-03-17 A4 50% (ref) #7731 www.example.org Tel: 555-0182",
+    )
+    for word in line.split()
+)
 
 
-def make(generator: str, count: int, seed: int, size: tuple[int, int], base: Sequence[Image]) -> list[Image]:
-    """`count` pictures of `size` (height, width). `crops` needs base pictures."""
+def make(
+    generator: str, count: int, seed: int, size: tuple[int, int], base: Sequence[Image], *, turn: bool = False
+) -> list[Image]:
+    """`count` pictures of `size` (height, width). `crops` needs base pictures; `turn` adds random quarter turns."""
     rng = np.random.default_rng(seed)
-    return [GENERATORS[generator](rng, size, base) for _ in range(count)]
+    pictures = [GENERATORS[generator](rng, size, base) for _ in range(count)]
+    if turn:
+        pictures = [np.ascontiguousarray(np.rot90(picture, int(rng.integers(4)))) for picture in pictures]
+    return pictures
 
 
 def crop(rng: np.random.Generator, size: tuple[int, int], base: Sequence[Image]) -> Image:

@@ -46,7 +46,7 @@ class WheelSource(Strict):
 
 
 class WheelPictures(Strict):
-    """Pictures inside a wheel."""
+    """Pictures inside a wheel; a path may be a pattern with `*`, which takes its matches in order of name."""
 
     kind: Literal["pypi"]
     package: str
@@ -69,6 +69,7 @@ class Scenes(Strict):
     count: Annotated[int, Field(gt=0, le=1000)]
     seed: int = 0
     size: tuple[int, int] = (640, 640)
+    turn: bool = False  # by a random number of quarter turns
     base: list[WheelPictures] = []
 
 

