@@ -23,7 +23,10 @@ native = pytest.importorskip("axtool.native._native")
 
 CHANNELS = (1, 3, 7, 16, 17, 32, 65)
 EXAMPLES = settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -77,7 +80,9 @@ def same_bytes(job: Job, memory: Memory, flat: dict[int, NDArray[Any]]) -> None:
         more = [int(v) for v in memory.random.integers(0, 3, 6)]  # a view may hold more than is needed
         y, x, c = max(box.y - more[0], 0), max(box.x - more[1], 0), max(box.c - more[2], 0)
         reads.append(
-            memory.view(Tile(y, x, c, box.y + box.h - y + more[3], box.x + box.w - x + more[4], box.c + box.n - c + more[5]))
+            memory.view(
+                Tile(y, x, c, box.y + box.h - y + more[3], box.x + box.w - x + more[4], box.c + box.n - c + more[5])
+            )
         )
     write = memory.view(job.tile)
     command = Command("compute", "mac", 0, job.tile, tuple(reads), (write,), job.part)
@@ -90,7 +95,9 @@ def same_bytes(job: Job, memory: Memory, flat: dict[int, NDArray[Any]]) -> None:
             got = {name: image.copy() for name, image in images.items()}
             open_engine("native", *rows, memory.used, threads=threads, isa=isa).run(got["ext"], got["ocm"])
             for name in images:
-                np.testing.assert_array_equal(got[name], want[name], err_msg=f"{isa}, {threads} threads: {name} of {job}")
+                np.testing.assert_array_equal(
+                    got[name], want[name], err_msg=f"{isa}, {threads} threads: {name} of {job}"
+                )
 
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -123,7 +130,10 @@ def seeded(draw: Draw) -> Memory:
 
 def window(draw: Draw, dims: tuple[int, int, int]) -> tuple[dict[str, Any], tuple[int, int]]:
     """Kernel, stride, dilation, pad that leave at least one output position, and how many they leave."""
-    kernel, stride = (draw(st.integers(1, 5)), draw(st.integers(1, 5))), (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    kernel, stride = (
+        (draw(st.integers(1, 5)), draw(st.integers(1, 5))),
+        (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+    )
     dilation = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
     pad, out = [], []
     for k, s, d, size in zip(kernel, stride, dilation, dims, strict=False):
@@ -159,7 +169,9 @@ def test_mac_ops_have_the_bytes_of_the_reference(op: str, data: st.DataObject) -
     box = box_in(draw, dims)
     tile = Tile(box.y, box.x, first + inside, box.h, box.w, draw(st.integers(1, cout - first - inside)))
     blocks = -(-cout // 16) if op == "depthwise" else group * -(-share // 16)
-    size = depthwise_block_bytes(attrs["kernel"]) if op == "depthwise" else conv_block_bytes(attrs["kernel"], cin // group)
+    size = (
+        depthwise_block_bytes(attrs["kernel"]) if op == "depthwise" else conv_block_bytes(attrs["kernel"], cin // group)
+    )
     weights = memory.random.integers(-128, 128, blocks * size).astype(np.int8)
     if op != "depthwise" and cin // group % 4:
         weights.reshape(-1, -(-(cin // group) // 4), 16, 4)[:, -1, :, cin // group % 4 :] = 0  # padded input channels
@@ -249,7 +261,14 @@ def test_pools_have_the_bytes_of_the_reference(op: str, data: st.DataObject) -> 
 
 
 def test_global_average_pools_are_cut_by_channels_without_a_trace() -> None:
-    attrs = {"kernel": (20, 20), "stride": (1, 1), "dilation": (1, 1), "pad": (0, 0), "pad_end": (0, 0), "include_pad": 0}
+    attrs = {
+        "kernel": (20, 20),
+        "stride": (1, 1),
+        "dilation": (1, 1),
+        "pad": (0, 0),
+        "pad_end": (0, 0),
+        "include_pad": 0,
+    }
     attrs |= {"zp": -5, "out_zp": 3, "lo": -128, "hi": 127}
     constants = {1: np.array([(400, *qfp(1.3 / 400))], np.int32)}
     same_bytes(Job("avg_pool", (20, 20, 333), (1, 1, 333), attrs, Tile(0, 0, 0, 1, 1, 333)), Memory(3), constants)

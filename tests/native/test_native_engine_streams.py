@@ -104,7 +104,9 @@ class Stream:
             self.commands.append(Command("compute", "vector", index, tile, views, (part_of(write, tile),), part))
 
     def copies(self) -> None:
-        box = Tile(0, 0, 0, int(self.random.integers(1, 5)), int(self.random.integers(1, 6)), int(self.random.integers(1, 7)))
+        box = Tile(
+            0, 0, 0, int(self.random.integers(1, 5)), int(self.random.integers(1, 6)), int(self.random.integers(1, 7))
+        )
         source, target = self.origin(box), self.origin(box)
         kind = {("ext", "ocm"): "load", ("ocm", "ext"): "store"}.get((source.memory, target.memory), "move")
         self.commands.append(Command(kind, "dma_read", 0, box, (source,), (target,)))  # type: ignore[arg-type]
@@ -161,7 +163,11 @@ def big_stream(tiles: int) -> tuple[Rows, dict[str, int]]:
     h, w, c = 32, 20, 64
     layers = ragged([[OPCODES["lut"], h, w, c, h, w, c, 0]])
     size, table = h * w * c, Tile(0, 0, 0, 1, 1, 256)
-    commands = [Command("load", "dma_read", 0, table, (View("ext", 2 * size, table, 256, 256),), (View("ocm", 64, table, 256, 256),))]
+    commands = [
+        Command(
+            "load", "dma_read", 0, table, (View("ext", 2 * size, table, 256, 256),), (View("ocm", 64, table, 256, 256),)
+        )
+    ]
     for y in range(0, h, h // tiles):
         tile = Tile(y, 0, 0, h // tiles, w, c)
         reads = (View("ext", y * w * c, tile, w * c, c), View("ocm", 64, table, 256, 256))
@@ -178,7 +184,9 @@ def test_tiles_of_a_layer_become_one_step_and_its_load_none() -> None:
 def test_a_load_whose_source_changes_before_it_is_read_is_done() -> None:
     rows, sizes = big_stream(tiles=1)
     commands, box = rows[2], Tile(0, 0, 0, 1, 1, 256)
-    store = Command("move", "array", 0, box, (View("ext", 0, box, 256, 256),), (View("ext", 2 * 32 * 20 * 64, box, 256, 256),))
+    store = Command(
+        "move", "array", 0, box, (View("ext", 0, box, 256, 256),), (View("ext", 2 * 32 * 20 * 64, box, 256, 256),)
+    )
     first = int(rows[3][1])
     both = ragged([commands[:first], encode_command(store), commands[first:]])
     assert native.Engine(*rows[:2], *both, sizes).steps == 3
