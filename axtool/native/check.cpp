@@ -41,6 +41,7 @@ static void check_compute(const Command &c, const Layer &layer) {
   want(int(c.reads.size()) == reads && c.writes.size() == 1,
        name + ": " + std::to_string(c.reads.size()) + " reads and " + std::to_string(c.writes.size()) +
            " writes, want " + std::to_string(reads) + " and 1");
+  want(layer.op == Op::concat || c.part == 0, name + ": part " + std::to_string(c.part) + " does not exist");
   const Box box = written(layer, c.tile, c.part);
   const std::string why = lacking(layer, c.tile, c.part, c.reads);
   want(why.empty(), name + ": " + why);
