@@ -8,7 +8,7 @@ from typing import Any
 from axtool.artefact.axm import Artefact, DeviceStage
 from axtool.report.units import header, large, seconds, size
 from axtool.target_file import target_from_dict
-from axtool.timing.model import time_plan
+from axtool.timing.clock import time_plan
 
 
 def compiled_document(artefact: Artefact, out: Path) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from axtool.errors import UnsupportedError, UsageError
 from axtool.plan.build import plan
 from axtool.target import Target
 from axtool.target_file import load_target, set_values, target_from_dict
-from axtool.timing.model import Timing, time_plan
+from axtool.timing.clock import time_plan
+from axtool.timing.ledger import Timing
 from axtool.types import Plan, Program
 
 DEFAULT_TARGET = "qc-u-1d7-16mb"

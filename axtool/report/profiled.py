@@ -1,4 +1,4 @@
-"""Timings of a compiled model  ->  the profile: a JSON document, tables, a ledger chart, CSV. Every figure is modelled."""
+"""Timings of a compiled model  ->  the profile as a JSON document, tables, a ledger chart and CSV. All modelled."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import draw, interpret
 from axtool.sim.engine import ENGINES
 from axtool.target_file import target_from_dict
-from axtool.timing.model import time_plan
+from axtool.timing.clock import time_plan
 from axtool.types import TensorSpec
 
 Prepare = Callable[[Preparation | None], Preparation | None]
