@@ -15,11 +15,12 @@ import onnx_ir as ir
 
 from axtool.errors import UsageError
 from axtool.graph.external import ExternalFile, files_of
+from axtool.graph.load_attributes import check_attributes, check_shape_constants
 from axtool.graph.load_checks import check_channels, check_indices, check_reshapes
 from axtool.graph.load_dims import fix_inputs
 from axtool.graph.load_file import Source, read_proto
 from axtool.graph.load_functions import inline_functions, opset_of_functions, raise_opset, use_one_domain_name
-from axtool.graph.load_graph import check_attributes, check_names, check_text, name_nodes
+from axtool.graph.load_graph import check_names, check_text, name_nodes
 from axtool.graph.load_header import Log, check_header, check_ops, places
 from axtool.graph.load_infer import infer, infer_shapes, skeleton
 from axtool.graph.load_shapes import Annotations, check_model, forget_annotations, refuse_faults
@@ -127,6 +128,7 @@ def freeze_overridable(model: ir.Model, keep: Sequence[str] = ()) -> tuple[str, 
 def _infer_and_check(model: ir.Model, annotations: Annotations, log: Log, permissive: bool, fix_fp16: bool) -> None:
     """Infer all shapes; our own checks come first, since they say more than inference does."""
     annotations.type_outputs(model)
+    check_shape_constants(model, log.file)
     proto = skeleton(model)
     check_model(model, proto, log)
     faults = infer(model, proto)

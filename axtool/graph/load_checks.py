@@ -118,7 +118,7 @@ def check_reshapes(model: ir.Model, log: Log) -> None:
             continue
         shape, value = _shape(node, 0), node.inputs[1] if len(node.inputs) > 1 else None
         want = None if value is None or value.is_graph_input() else constant_of(value)
-        if shape is None or want is None or want.ndim != 1:
+        if shape is None or want is None or want.ndim != 1 or want.dtype.kind not in "iu":
             continue
         text = _bad_reshape(shape, [int(d) for d in want], node.attributes.get_int("allowzero", 0) != 0)
         if text:

@@ -35,37 +35,6 @@ def check_names(proto: onnx.ModelProto, log: Log) -> None:
         scope.check(list(function.input), [], list(function.output), frozenset(), function)
 
 
-# AttributeProto.type -> the field that holds the value.
-_CONTENT = (
-    "", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs",
-    "sparse_tensor", "sparse_tensors", "tp", "type_protos",
-)  # fmt: skip
-_NO_CONTENT = frozenset({"name", "doc_string", "type", "ref_attr_name"})
-
-
-def check_attributes(proto: onnx.ModelProto, file: str) -> None:
-    """Raise for an attribute whose value is not of the type it says; name the type of one that says none."""
-    faults = []
-    for place in (*places(proto.graph), *(p for f in proto.functions for p in places(f, f"function {f.name}"))):
-        for attribute in place.node.attribute:
-            held = [field.name for field, _ in attribute.ListFields() if field.name not in _NO_CONTENT]
-            kind = attribute.type
-            if kind == 0 and len(held) == 1 and not attribute.ref_attr_name:
-                attribute.type = _CONTENT.index(held[0])
-            elif not 0 < kind < len(_CONTENT) or any(name != _CONTENT[kind] for name in held):
-                faults.append(f"{place}: attribute '{attribute.name}' is not of the type that it says")
-            elif kind in (4, 5, 11, 13) and not held and not attribute.ref_attr_name:
-                faults.append(f"{place}: attribute '{attribute.name}' is empty")
-    if faults:
-        raise UsageError(
-            f"not a valid model: {faults[0]}",
-            where=file,
-            hint="the file was edited or damaged: export it again",
-            code="invalid-model",
-            details=faults,
-        )
-
-
 def name_nodes(proto: onnx.ModelProto) -> None:
     """Give each node of the main graph and of its subgraphs a name that no other node has."""
     counts: dict[str, int] = {}

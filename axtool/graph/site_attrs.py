@@ -65,7 +65,12 @@ class Facts:
     def ints(self, attr: str, position: int) -> tuple[int, ...] | None:
         """`value` as a tuple of Python ints."""
         value = self.value(attr, position)
-        return None if value is None else tuple(int(v) for v in np.asarray(value).reshape(-1))
+        if value is None:
+            return None
+        array = np.asarray(value).reshape(-1)
+        if array.size and array.dtype.kind not in "iub":
+            raise UnknownAttrError(f"{attr} is not made of integers")
+        return tuple(int(v) for v in array)
 
     def floats(self, attr: str, position: int) -> tuple[float, ...] | None:
         """`value` as a tuple of Python floats."""
