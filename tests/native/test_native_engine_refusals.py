@@ -124,7 +124,7 @@ def fuzz_rows(draw: Any, good: list[int]) -> list[int]:
     return row
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_rows_are_refused_or_run_inside_the_memories(data: st.DataObject) -> None:
     damage_layer = data.draw(st.integers(0, 3)) == 0

@@ -141,7 +141,7 @@ def runs(engine: Any, images: list[NDArray[np.uint8]], taps: list[tuple[int, Vie
 
 
 SIZES = {"ext": BYTES, "ocm": BYTES}
-EXAMPLES = settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @EXAMPLES
