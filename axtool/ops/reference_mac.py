@@ -1,13 +1,14 @@
 """conv, depthwise, conv_transpose: an int8 box and packed weights -> the int8 output box.
 
-The sums are matrix products in float64: |x * w| <= 2^14, so a sum of fewer than 2^39 products is exact. They are then
-wrapped to int32 as the device's accumulator would. Pixels outside the tensor, and the gaps between the pixels of a
-conv_transpose, read as x_zp; the folded bias cancels them.
+The sums are matrix products in floats that hold them exactly: |x * w| <= 2^14, so float32 holds the sum of 2^10
+products in any order, float64 of 2^39. They are then wrapped to int32 as the device's accumulator would. Pixels outside
+the tensor, and the gaps between the pixels of a conv_transpose, read as x_zp; the folded bias cancels them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ from axtool.ops.packing import (
 from axtool.types import Tile
 
 COLUMN_BYTES = 32 << 20  # of the matrix of patches made at a time
+FLOAT32_PRODUCTS = 1 << 10
+
+Floats = NDArray[np.floating[Any]]
 
 
 def conv(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
@@ -34,7 +38,7 @@ def conv(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     for group, first, count in groups_of(job):
         w, params = _weights(job, reads, group, first, count)
         cing = w.shape[1]
-        x = _patch(job, reads[0], group * cing, cing).astype(np.float64)
+        x = _patch(job, reads[0], group * cing, cing).astype(w.dtype)
         at = _channel(job, group, first) - job.tile.c
         out[:, :, at : at + count] = _finish(job, _correlate(job, x, w), params, reads)
     return out
@@ -49,12 +53,12 @@ def depthwise(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     w = reads[1].flat(first * size, count * size, np.int8).reshape(count, kh * kw, LANES)
     w = w.transpose(1, 0, 2).reshape(kh * kw, -1)[:, tile.c % LANES :][:, : tile.n]
     channels = np.arange(tile.c, tile.c + tile.n) // multiplier
-    x = _patch(job, reads[0], int(channels[0]), int(channels[-1] - channels[0]) + 1).astype(np.int64)
-    x = x[:, :, channels - channels[0]]
-    acc = np.zeros((tile.h, tile.w, tile.n), np.int64)
+    x = _patch(job, reads[0], int(channels[0]), int(channels[-1] - channels[0]) + 1).astype(np.int32)
+    x = x[:, :, channels - channels[0]] if multiplier > 1 else x
+    acc = np.zeros((tile.h, tile.w, tile.n), np.int32)  # wraps by itself
     for tap, window in enumerate(_windows(job, x)):
-        acc += window * w[tap].astype(np.int64)
-    return _finish(job, acc, _params(reads[2], first, count, tile.c % LANES, tile.n), reads)
+        acc += window * w[tap].astype(np.int32)
+    return _finish(job, acc.astype(np.int64), _params(reads[2], first, count, tile.c % LANES, tile.n), reads)
 
 
 def conv_transpose(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
@@ -64,15 +68,16 @@ def conv_transpose(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     for group, first, count in groups_of(job):
         w, params = _weights(job, reads, group, first, count)
         cing = w.shape[1]
+        w = w.astype(np.float64)  # x - x_zp has 9 bits
         acc = np.zeros((tile.h, tile.w, count), np.int64)
-        acc += a["x_zp"] * w.sum(axis=(0, 1), dtype=np.float64).astype(np.int64)  # the gaps
+        acc += a["x_zp"] * w.sum(axis=(0, 1)).astype(np.int64)  # the gaps
         for ky in range(a["kernel"][0]):
             oy, iy = _landing(tile.y, tile.h, a["pad"][0] - ky * a["dilation"][0], a["stride"][0], job.in_dims[0])
             for kx in range(a["kernel"][1]):
                 ox, ix = _landing(tile.x, tile.w, a["pad"][1] - kx * a["dilation"][1], a["stride"][1], job.in_dims[1])
                 if not oy.size or not ox.size:
                     continue
-                box = Tile(iy[0], ix[0], group * cing, iy.size, ix.size, cing)
+                box = Tile(int(iy[0]), int(ix[0]), group * cing, iy.size, ix.size, cing)
                 x = reads[0].cut(box).astype(np.float64) - a["x_zp"]
                 product = x.reshape(-1, cing) @ w[ky * a["kernel"][1] + kx]
                 acc[np.ix_(oy, ox)] += product.reshape(iy.size, ix.size, count).astype(np.int64)
@@ -95,10 +100,8 @@ def _channel(job: Job, group: int, first: int) -> int:
     return int(group * (job.out_dims[2] // job.attrs["group"]) + first)
 
 
-def _weights(
-    job: Job, reads: Sequence[Box], group: int, first: int, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Weights (kh*kw, cing, count) and params (4, count) of `count` channels of a group."""
+def _weights(job: Job, reads: Sequence[Box], group: int, first: int, count: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Weights (kh*kw, cing, count), in floats that hold every sum, and params (4, count) of channels of a group."""
     a = job.attrs
     cing, coutg = job.in_dims[2] // a["group"], job.out_dims[2] // a["group"]
     size = conv_block_bytes(a["kernel"], cing)
@@ -106,7 +109,8 @@ def _weights(
     number = blocks(skip + count)
     flat = reads[1].flat(block * size, number * size, np.int8)
     w = unpack_conv_blocks(flat, a["kernel"], cing)[:, :, skip : skip + count]
-    return w.astype(np.float64), _params(reads[2], block, number, skip, count)
+    exact = np.float32 if w.shape[0] * cing <= FLOAT32_PRODUCTS else np.float64
+    return np.asarray(w, exact), _params(reads[2], block, number, skip, count)
 
 
 def _params(params: Box, block: int, number: int, skip: int, count: int) -> NDArray[np.int64]:
@@ -140,12 +144,12 @@ def _windows(job: Job, patch: NDArray[np.generic], first: int = 0, rows: int = 0
             yield patch[top : top + (rows - 1) * sh + 1 : sh, left : left + (job.tile.w - 1) * sw + 1 : sw]
 
 
-def _correlate(job: Job, patch: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.int64]:
+def _correlate(job: Job, patch: Floats, w: Floats) -> NDArray[np.int64]:
     """One matrix product for some rows at a time: (h, w, count)."""
     height, width = job.tile.h, job.tile.w
     matrix = w.reshape(-1, w.shape[2])
     acc = np.empty((height, width, w.shape[2]), np.int64)
-    step = max(1, COLUMN_BYTES // (8 * width * matrix.shape[0]))
+    step = max(1, COLUMN_BYTES // (w.itemsize * width * matrix.shape[0]))
     for first in range(0, height, step):
         rows = min(step, height - first)
         columns = np.concatenate(list(_windows(job, patch, first, rows)), axis=2)

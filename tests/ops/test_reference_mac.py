@@ -170,3 +170,11 @@ def test_a_quantized_convolution_follows_the_real_one(fused):
     )
     real = hwc(evaluate("Silu", real, {}) if fused else real) / out.scale[0] + out.zero_point[0]
     assert np.abs(got - np.clip(real, -128, 127)).max() <= 0.5 + (FUSED_STEPS if fused else PLAIN_STEPS)
+
+
+@pytest.mark.parametrize("cin", [1024, 1025])
+def test_the_largest_sums_that_a_float_holds_are_exact(cin):
+    """An odd sum, which float32 does not hold above 2^24."""
+    x, w = np.full((1, 1, cin), -128, np.int8), np.full((1, cin, 1, 1), -128, np.int8)
+    x[..., -1] = w[:, -1] = -127
+    assert one_by_one(w, 5 - 127 * 127 - ((cin - 1) << 14), 1.0, x).item() == 5
