@@ -27,6 +27,7 @@ from axtool.graph.passes.import_qoperator import import_qoperator
 from axtool.graph.passes.infer import infer_shapes
 from axtool.graph.passes.merge_duplicates import merge_duplicates
 from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
+from axtool.graph.passes.onnxsim_adapter import run_onnxsim
 from axtool.graph.passes.remove_noops import remove_noops
 from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.passes.simplify_pools import simplify_pools
@@ -47,6 +48,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("lift-constants", lift_constants),
     Pass("remove-noops", remove_noops),
     Pass("fold-constants", fold_constants),
+    Pass("run-onnxsim", run_onnxsim),
     Pass("widen-floats", widen_floats),
     Pass("import-integer", import_integer),
     Pass("import-qoperator", import_qoperator, reshapes=True),
@@ -94,7 +96,7 @@ Check = Callable[[ir.Model, ir.Model, str], None]
 
 
 def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[str] = ()) -> Cleaned:
-    """Run the passes on `model`, which is changed and returned in the result.
+    """Run the passes on `model`, which is changed; the result holds the clean one.
 
     `check(before, after, name)` is called after each pass that hit (see `checking.Checker`). `disable` names passes to
     leave out; an unknown name raises UsageError.
@@ -103,11 +105,10 @@ def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[st
     work = Work(model)
     infer_shapes(model)
     log = [_run(work, step, check) for step in PASSES if step.name not in disable]
-    infer_shapes(model)
-    attach(model)
+    infer_shapes(work.model)
     present = {value.name for value in values_of(work.graph)}
     names = {old: new for old, new in work.aliases.items() if new in present and old not in present}
-    return Cleaned(model, tuple(log), _given(work), tuple(work.notes), names)
+    return Cleaned(work.model, tuple(log), _given(work), tuple(work.notes), names)
 
 
 def _run(work: Work, step: Pass, check: Check | None) -> PassResult:
