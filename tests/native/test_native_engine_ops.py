@@ -206,6 +206,40 @@ def test_add_and_mul_have_the_bytes_of_the_reference(op: str, data: st.DataObjec
     same_bytes(Job(op, tuple(shapes[0]), dims, attrs, box_in(draw, dims)), memory, {})
 
 
+@pytest.mark.parametrize("sub", [0, 1])
+@pytest.mark.parametrize(("left", "right"), [(1.0, 0.4999), (0.77, 1.4999), (3e-5, 0.5), (31.7, 59.4), (0.123, 200.0)])
+def test_add_is_exact_for_every_pair_of_numbers(left: float, right: float, sub: int) -> None:
+    (m_a, f_a), (m_b, f_b) = qfp(left), qfp(right)
+    attrs = {
+        "a": (16, 16, 256),
+        "b": (1, 1, 256),
+        "zp_a": -7,
+        "m_a": m_a,
+        "f_a": f_a,
+        "zp_b": 127,
+        "m_b": m_b,
+        "f_b": f_b,
+    }
+    attrs |= {"out_zp": 11, "lo": -128, "hi": 127, "sub": sub}
+    job, memory = Job("add", (16, 16, 256), (16, 16, 256), attrs, Tile(0, 0, 0, 16, 16, 256)), Memory(0)
+    every = np.arange(256, dtype=np.uint8)
+    memory.random = Fixed(every.repeat(256), every)  # type: ignore[assignment]
+    same_bytes(job, memory, {})
+
+
+class Fixed:
+    """In place of random numbers: no gaps between views, and these bytes in ext."""
+
+    def __init__(self, *values: NDArray[np.uint8]) -> None:
+        self.bytes = np.concatenate(values)
+
+    def choice(self, options: list[Any]) -> Any:
+        return options[0]
+
+    def integers(self, low: int, high: int, size: int = 0, dtype: Any = int) -> Any:
+        return np.resize(self.bytes, size).astype(dtype) if dtype is np.uint8 else np.zeros(size, int) if size else 0
+
+
 @pytest.mark.parametrize("op", ["requantize", "lut", "reshape", "transpose", "slice", "pad"])
 @EXAMPLES
 @given(data=st.data())
