@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "mac_avx2_depthwise.h"
+#include "mac_avx2_sums.h"
 #include "mac_conv.h"
 #include "mac_depthwise.h"
 
@@ -47,52 +48,13 @@ struct Avx2 {
     return _mm256_srai_epi16(_mm256_shuffle_epi8(v, _mm256_set_epi64x(0x0f800e800b800a80, kHigh, 0x0f800e800b800a80, kHigh)), 8);
   }
 
-  // acc += pair at p, in all lanes, times the weights. In assembly because GCC reassociates and reorders the intrinsics
-  // of a whole tile until it spills, which costs a third of the speed.
-  static inline __attribute__((always_inline)) void step(__m256i &a0, __m256i &a1, const int16_t *p,
-                                                         __m256i w0, __m256i w1) {
-    __m256i v, u;
-    asm("vpbroadcastd %[pair], %[v]\n\tvpmaddwd %[w0], %[v], %[u]\n\tvpmaddwd %[w1], %[v], %[v]\n\t"
-        "vpaddd %[u], %[a0], %[a0]\n\tvpaddd %[v], %[a1], %[a1]"
-        : [v] "=&x"(v), [u] "=&x"(u), [a0] "+x"(a0), [a1] "+x"(a1)
-        : [pair] "m"(*(const Pair *)p), [w0] "x"(w0), [w1] "x"(w1));
-  }
-  struct Pair {
-    int16_t of[2];
-  };
-
-  template <int N>
-  static void tile_of(const MacTask &t, const int16_t *const *p, const MacRun *runs, int count, const int16_t *w,
-                      const BlockOut &out, int8_t *const *y) {
-    __m256i acc[N][2];  // never passed on: arrays whose address is taken live in memory
-    for (int i = 0; i < N; ++i) acc[i][0] = avx2_load(out.bias), acc[i][1] = avx2_load(out.bias + 8);
-    const int16_t *q[N];
-    for (int i = 0; i < N; ++i) q[i] = p[i];
-    for (int r = 0; r < count; ++r) {
-      const int16_t *wr = w + int64_t(runs[r].w) * 64;
-      int64_t x = runs[r].x;
-      for (const int64_t end = x + runs[r].quads * 4; x < end; x += 4, wr += 64)
-        for (int s = 0; s < 2; ++s) {
-          const __m256i w0 = _mm256_load_si256((const __m256i *)(wr + 32 * s));
-          const __m256i w1 = _mm256_load_si256((const __m256i *)(wr + 32 * s + 16));
-          for (int i = 0; i < N; ++i) step(acc[i][0], acc[i][1], q[i] + x + 2 * s, w0, w1);
-        }
-    }
-    __m256i sums[N][2];
-    for (int i = 0; i < N; ++i) sums[i][0] = acc[i][0], sums[i][1] = acc[i][1];
-    avx2_finish(t, out, N, sums, y);
-  }
-
   static void tile(const MacTask &t, int n, int, const int16_t *const *p, const MacRun *runs, int count,
                    const int16_t *w, int64_t, const BlockOut *out, int8_t *const *y) {
-    switch (n) {
-      case 1: return tile_of<1>(t, p, runs, count, w, *out, y);
-      case 2: return tile_of<2>(t, p, runs, count, w, *out, y);
-      case 3: return tile_of<3>(t, p, runs, count, w, *out, y);
-      case 4: return tile_of<4>(t, p, runs, count, w, *out, y);
-      case 5: return tile_of<5>(t, p, runs, count, w, *out, y);
-      default: return tile_of<6>(t, p, runs, count, w, *out, y);
-    }
+    __m256i sums[kPixels][2];
+    const __m256i bias0 = avx2_load(out->bias), bias1 = avx2_load(out->bias + 8);
+    for (int i = 0; i < n; ++i) sums[i][0] = bias0, sums[i][1] = bias1;
+    avx2_sums(n, p, runs, count, w, sums);
+    avx2_finish(t, *out, n, sums, y);
   }
 };
 }  // namespace

@@ -29,8 +29,8 @@ struct ConvDriver {
   const int band_rows;
   MacPhase *phases;
   MacRun *runs;
-  int32_t *in_offset;                 // [pixels of a phase] element of the band
-  int64_t *out_offset;                // [pixels of a phase] byte of y
+  int32_t *in_offset;                 // [pixels of the band] element of the band
+  int64_t *out_offset;                // [pixels of the band] byte of y
   X *band;
   W *weights;
   size_t scratch_bytes;
@@ -64,6 +64,7 @@ struct ConvDriver {
     for (int first = 0; first < t.oh; first += band_rows) {
       const MacBand plan =
           mac_plan_band(t, first, mac_min(band_rows, t.oh - first), pixel, quads, true, phases, runs);
+      list_pixels(plan);
       for (int group = t.oc / cout; group * cout < end; ++group) {
         fill_band(plan, group * cin);
         const int c0 = mac_max(t.oc, group * cout), c1 = mac_min(end, (group + 1) * cout);
@@ -114,9 +115,9 @@ struct ConvDriver {
     }
     BlockOut out[I::kBlocks];
     for (int b = 0; b < count; ++b) mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b));
-    for (int i = 0; i < plan.phases; ++i) {
+    for (int i = 0, at = 0; i < plan.phases; at += phases[i].rows * phases[i].cols, ++i) {
       for (int b = 0; b < count; ++b) set_bias(&out[b], phases[i], stored + int64_t(b) * all_quads * 64);
-      run_pixels(phases[i], count, w, stride, out, c - t.oc);
+      run_pixels(phases[i], at, count, w, stride, out, c - t.oc);
     }
   }
 
@@ -136,18 +137,25 @@ struct ConvDriver {
     }
   }
 
-  // All pixels of a phase, in groups of nearly equal size.
-  void run_pixels(const MacPhase &phase, int blocks, const W *w, int64_t stride, const BlockOut *out, int c) {
-    const int pixels = phase.rows * phase.cols, most = I::kPixels;
+  // Where each pixel begins in the band and in y, phase after phase.
+  void list_pixels(const MacBand &plan) {
     int n = 0;
-    for (int y = 0; y < phase.rows; ++y)
-      for (int x = 0; x < phase.cols; ++x, ++n) {
-        in_offset[n] = phase.base + y * phase.base_row + x * phase.base_col;
-        out_offset[n] = (phase.y0 + y * phase.y_step) * t.y_row + (phase.x0 + x * phase.x_step) * t.y_pixel;
-      }
-    const int groups = (pixels + most - 1) / most;
-    for (int g = 0, at = 0; g < groups; ++g) {
-      const int size = (pixels - at) / (groups - g);
+    for (int i = 0; i < plan.phases; ++i) {
+      const MacPhase &phase = phases[i];
+      for (int y = 0; y < phase.rows; ++y)
+        for (int x = 0; x < phase.cols; ++x, ++n) {
+          in_offset[n] = phase.base + y * phase.base_row + x * phase.base_col;
+          out_offset[n] = (phase.y0 + y * phase.y_step) * t.y_row + (phase.x0 + x * phase.x_step) * t.y_pixel;
+        }
+    }
+  }
+
+  // All pixels of a phase (from number `at` of the list), in groups of nearly equal size.
+  void run_pixels(const MacPhase &phase, int at, int blocks, const W *w, int64_t stride, const BlockOut *out, int c) {
+    const int end = at + phase.rows * phase.cols, most = I::kPixels;
+    const int groups = (end - at + most - 1) / most;
+    for (int g = 0; g < groups; ++g) {
+      const int size = (end - at) / (groups - g);
       const X *p[I::kPixels];
       int8_t *y[I::kPixels];
       for (int i = 0; i < size; ++i) p[i] = band + in_offset[at + i], y[i] = t.y + out_offset[at + i] + c;
