@@ -55,6 +55,15 @@ class Net:
             return self.op("Clip", x, self.constant(np.float32(0)), self.constant(np.float32(6)))
         return self.op("Relu", x) if act == "relu" else x
 
+    def halves(self, x: str) -> list[str]:
+        """Both halves of the channels of x: one Split, as exporters write `chunk`."""
+        half = self.channels[x] // 2
+        names = [f"split_{len(self.nodes)}_{index}" for index in range(2)]
+        sizes = self.constant(np.array([half, half], np.int64))
+        self.nodes.append(helper.make_node("Split", [x, sizes], names, name=names[0][:-2], axis=1))
+        self.channels |= dict.fromkeys(names, half)
+        return names
+
     def model(self, outputs: list[str]) -> onnx.ModelProto:
         infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, self.name, [self.input], infos, self.weights)
@@ -133,11 +142,7 @@ def _classifier(net: Net, x: str) -> str:
 def _c2f(net: Net, x: str, cout: int, repeat: int, *, shortcut: bool) -> str:
     hidden = cout // 2
     y = net.conv(x, cout, 1, act="silu")
-    parts = []
-    for index in range(2):
-        begin, end = np.array([index * hidden]), np.array([(index + 1) * hidden])
-        bounds = [net.constant(a.astype(np.int64)) for a in (begin, end, np.array([1]))]
-        parts.append(net.op("Slice", y, *bounds, channels=hidden))
+    parts = net.halves(y)
     for _ in range(repeat):
         z = net.conv(net.conv(parts[-1], hidden, 3, act="silu"), hidden, 3, act="silu")
         parts.append(net.op("Add", parts[-1], z) if shortcut else z)
