@@ -1,7 +1,7 @@
 """Attributes and shape constants of a model: of the type they say, and of a size that means something.
 
-onnx's shape inference trusts them: an axis of 2^31 makes it read outside its memory, a Reshape to 2^40 elements keeps
-it busy for hours. Error (exit 2): `invalid-model`.
+onnx's shape inference trusts them: an axis of 2^31 or a wrong count of outputs ends the process, a Reshape to 2^40
+elements keeps it busy for hours. Error (exit 2): `invalid-model`.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ def _out_of_bounds(place: Place, attribute: onnx.AttributeProto) -> Iterator[str
     if any(not low <= number <= high for number in numbers):
         shown = numbers if attribute.type == _INTS else numbers[0]
         yield f"{place}: attribute '{attribute.name}' is {shown}, want {low}..{high}"
+    if attribute.name == "num_outputs" and numbers[0] != len(place.node.output):
+        yield f"{place}: num_outputs is {numbers[0]}, but it has {len(place.node.output)} outputs"
 
 
 def _long_range(node: ir.Node, index: int) -> Iterator[str]:

@@ -75,7 +75,7 @@ def inline_functions(proto: onnx.ModelProto, opset: int, log: Log) -> onnx.Model
     """The model without local functions; every call gets names of its own. Raises for recursion."""
     if not proto.functions:
         return proto
-    from onnx import inliner
+    from onnx import inliner, shape_inference
 
     _refuse_recursion(proto, log.file)
     count = len(proto.functions)
@@ -90,6 +90,8 @@ def inline_functions(proto: onnx.ModelProto, opset: int, log: Log) -> onnx.Model
                 proto.opset_import.add(domain=entry.domain, version=entry.version)
                 known.add(entry.domain)
     try:
+        if convert:  # the converter inside wants to know every type
+            proto = shape_inference.infer_shapes(proto)
         proto = inliner.inline_local_functions(proto, convert)
     except Exception as error:  # the inliner raises whatever its C++ throws
         raise UsageError(
