@@ -219,3 +219,26 @@ def test_generated_names_avoid_those_of_the_file() -> None:
     restored = restore_qdq(result.model, result.given)
     names = [value.name for node in restored.graph for value in node.outputs] + list(restored.graph.initializers)
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Sigmoid(x) {s} y = Mul(x, s_d)",
+        "c = Conv(x, v) {c} y = Mul(c_d, two)",
+        "c = Clip(x, low, two) {c} y = Relu(c_d)",
+        "c = Mul(x, low) {c} y = Conv(c_d, v)",
+    ],
+)
+def test_nothing_is_fused_over_a_value_that_the_file_rounds(body: str) -> None:
+    name = "s" if "{s}" in body else "c"
+    pair = f"{name}_q = QuantizeLinear({name}, xs, xz) {name}_d = DequantizeLinear({name}_q, xs, xz)"
+    text = body.replace("{" + name + "}", pair)
+    constants = {"v": noise(4, 3, 3, 3), "two": F(2), "low": F(-0.5)}
+    used = {key: value for key, value in constants.items() if f", {key}" in text}
+    model = build(text, **used, **steps(128, 0.01))
+    x = noise(1, 3, 8, 8)
+    before = run(model, x=x)[0]
+    result = cleaned(model)
+    assert len(result.model.graph) == 2
+    np.testing.assert_array_equal(run(restore_qdq(result.model, result.given), x=x)[0], before)

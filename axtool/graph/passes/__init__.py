@@ -19,6 +19,7 @@ from axtool.graph.passes.cancel_transposes import cancel_transposes
 from axtool.graph.passes.fold_affine import fold_affine
 from axtool.graph.passes.fold_batchnorm import fold_batchnorm
 from axtool.graph.passes.fold_constants import fold_constants
+from axtool.graph.passes.fold_forward import fold_forward
 from axtool.graph.passes.fold_pad import fold_pad
 from axtool.graph.passes.fuse_clip import fuse_clip
 from axtool.graph.passes.fuse_gates import fuse_gates
@@ -61,6 +62,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("cancel-transposes", cancel_transposes, reshapes=True),
     Pass("fold-batchnorm", fold_batchnorm),
     Pass("fold-affine", fold_affine),
+    Pass("fold-forward", fold_forward),
     Pass("simplify-pools", simplify_pools),
     Pass("fold-pad", fold_pad),
     Pass("merge-duplicates", merge_duplicates),

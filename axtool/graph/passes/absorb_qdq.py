@@ -51,7 +51,9 @@ def absorb_qdq(work: Work) -> int:
 def lift_moves(work: Work) -> int:
     """Q, Reshape of the integers  ->  Reshape, Q: so that the Q meets its DQ."""
     count = 0
-    for node in work.nodes(*MOVES):
+    for node in work.nodes(*MOVES, "Resize"):
+        if node.op_type == "Resize" and work.attrs(node).get("mode") != "nearest":
+            continue
         data = [value for value in node.inputs if value is not None and constant(value) is None]
         if node.op_type != "Concat":
             data = data[:1]

@@ -83,7 +83,6 @@ def _lift(work: Work, first: ir.Node, path: list[tuple[ir.Node, int]], last: ir.
     for node, _ in path:
         value = node.outputs[0]
         value.shape, value.name = None, work.fresh(f"{value.name}_reordered")
-        work.given.pop(value, None)
         if source is not None:
             value.shape = source.shape
     work.take_over(path[0][0], last)

@@ -20,7 +20,7 @@ def _fold(work: Work, node: ir.Node) -> bool:
     at = 1 if constant(node.inputs[1]) is not None else 0
     array, value = constant(node.inputs[at]), node.inputs[1 - at]
     mac = made_by(value, *MACS)
-    if array is None or mac is None or value is None or not feeds_only(value, node):
+    if array is None or mac is None or value is None or value in work.given or not feeds_only(value, node):
         return False
     channels, rank = out_channels(mac), rank_of(value)
     if channels is None or rank is None or shape_of(value) != shape_of(node.outputs[0]):

@@ -25,7 +25,8 @@ def fold_batchnorm(work: Work) -> int:
         if factors is None:
             continue
         mac = made_by(node.inputs[0], *MACS)
-        if mac is not None and feeds_only(mac.outputs[0], node) and can_scale(mac, len(factors[0])):
+        alone = mac is not None and mac.outputs[0] not in work.given and feeds_only(mac.outputs[0], node)
+        if mac is not None and alone and can_scale(mac, len(factors[0])):
             scale_mac(work, mac, *factors)
             work.take_over(mac, node)
         else:

@@ -48,7 +48,7 @@ def _merge(work: Work, node: ir.Node) -> bool:
     value, lo, hi = outer
     inner_node = made_by(value, "Clip", "Relu", "Max", "Min")
     inner = bounds(work, inner_node)
-    if inner is None or inner_node is None or not feeds_only(value, node):
+    if inner is None or inner_node is None or value in work.given or not feeds_only(value, node):
         return node.op_type in ("Max", "Min") and _write(work, node, value, lo, hi)
     source, inner_lo, inner_hi = inner
     if lo > hi or inner_lo > inner_hi:
@@ -92,7 +92,7 @@ def _leaky(work: Work, node: ir.Node) -> bool:
         return False
     for value, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
         product = made_by(other, "Mul")
-        if product is None or other is None or not feeds_only(other, node):
+        if product is None or other is None or other in work.given or not feeds_only(other, node):
             continue
         factors = list(product.inputs)
         if value not in factors:

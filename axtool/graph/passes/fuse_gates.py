@@ -41,7 +41,7 @@ def _fuse(work: Work, node: ir.Node) -> bool:
             continue
         for op, rule in GATES:
             wanted = rule(work, gate, x)
-            if wanted is not None and math.isclose(number, wanted, rel_tol=RTOL):
+            if wanted is not None and math.isclose(number, wanted, rel_tol=RTOL) and not _rounded(work, node, x):
                 _write(work, node, op, x, number / wanted)
                 return True
     return False
@@ -65,6 +65,21 @@ def _factors(node: ir.Node) -> tuple[list[ir.Value], float]:
         else:
             factors.append(value)
     return factors, number
+
+
+def _rounded(work: Work, node: ir.Node, x: ir.Value) -> bool:
+    """True if a quantized file rounds a value on the way from x to the node: then each op stays as it is."""
+    waiting, seen = list(node.inputs), set[ir.Value | None]({x})
+    while waiting:
+        value = waiting.pop()
+        if value is None or value in seen:
+            continue
+        seen.add(value)
+        maker = value.producer()
+        if maker is not None and value in work.given:
+            return True
+        waiting += maker.inputs if maker is not None else ()
+    return False
 
 
 def _write(work: Work, node: ir.Node, op: str, x: ir.Value, ratio: float) -> None:
