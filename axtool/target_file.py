@@ -41,6 +41,13 @@ COSTS: Mapping[str, str] = {
     "array_shift": "neighbour transfers inside the array for one output tile-channel of a MAC layer",
 }
 
+# Largest sizes that the chip runs; one that a file leaves out is no limit.
+LIMITS: Mapping[str, str] = {
+    "max_kernel": "side of a convolution kernel or of a pooling window",
+    "max_stride": "step of a window",
+    "max_dilation": "distance between the taps of a window",
+}
+
 _FACTORS: Mapping[str, float] = {
     "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
 }  # fmt: skip
@@ -145,7 +152,8 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
     provenance = _stored_provenance(values.get("provenance", {}), faults)
     plain = _unwrap(raw, "", provenance, faults)
     file = _validate(plain, faults)
-    faults += _cost_faults(plain.get("costs")) + _format_faults(plain.get("formats"))
+    faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), LIMITS)
+    faults += _format_faults(plain.get("formats"))
     if faults or file is None:
         count = f"{len(faults)} faults" if len(faults) > 1 else "1 fault"
         raise UsageError(f"not a target: {count}", where=where, code="bad-target", details=faults)
@@ -263,9 +271,12 @@ def _cost_faults(costs: object) -> list[str]:
     if not isinstance(costs, Mapping):
         return []
     missing = [f"costs.{name}: missing ({meaning})" for name, meaning in COSTS.items() if name not in costs]
-    return missing + [
-        f"costs.{name}: unknown key; {nearest(name, tuple(COSTS))}" for name in costs if name not in COSTS
-    ]
+    return missing + _unknown("costs", costs, COSTS)
+
+
+def _unknown(section: str, values: object, known: Mapping[str, str]) -> list[str]:
+    names = [str(name) for name in values] if isinstance(values, Mapping) else []
+    return [f"{section}.{name}: unknown key; {nearest(name, tuple(known))}" for name in names if name not in known]
 
 
 def _format_faults(formats: object) -> list[str]:

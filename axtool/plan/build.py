@@ -140,7 +140,7 @@ def _members(tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]) -> dict[tupl
 
 def _external(program: Program, target: Target, residency: Residency) -> dict[str, Slot]:
     """Constants, inputs and outputs for the whole run, one after the other; spilled tensors for their lifetimes."""
-    end, last = 0, len(program.layers) - 1
+    end, last = 0, max(len(program.layers) - 1, 0)
     slots: dict[str, Slot] = {}
     used = {name for layer in program.layers for name in layer.inputs}
     for name, array in program.constants.items():
@@ -151,7 +151,7 @@ def _external(program: Program, target: Target, residency: Residency) -> dict[st
         if name not in slots:
             size = activation_bytes(program, name, target)
             slots[name] = Slot(name, "ext", end, size, 0, last)
-            end += size
+            end = align(end + size)
     spans = lifetimes(program, program.layers)
     spilled = [
         Slot(name, "ext", 0, activation_bytes(program, name, target), *spans[name])

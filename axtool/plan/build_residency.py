@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from axtool.errors import FitError
+from axtool.plan.memory import align
 from axtool.plan.order import activation_bytes, lifetimes
 from axtool.plan.tile import LEVELS, smallest
 from axtool.plan.tile_boxes import TileJob
@@ -40,7 +41,7 @@ class _Search:
     def __init__(self, program: Program, target: Target, room: int) -> None:
         self.program, self.target, self.room = program, target, room
         self.spans = lifetimes(program, program.layers)
-        self.size = {name: activation_bytes(program, name, target) for name in self.spans}
+        self.size = {name: align(activation_bytes(program, name, target)) for name in self.spans}
         self.readers = _count_readers(program)
         self.external: set[str] = set()
         self.level = [0] * len(program.layers)

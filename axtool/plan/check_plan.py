@@ -14,10 +14,11 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from axtool.ops.boxes import contains, is_empty, whole
-from axtool.ops.encoding import dims_of
+from axtool.ops.encoding import dims_of, encode_layer, ragged
 from axtool.ops.regions import needed, written
 from axtool.plan.order import padded
 from axtool.plan.tile_needs import boxed_inputs, job_of, whole_box
+from axtool.sim.checks import check_command, read_layers
 from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.types import Command, Plan, Program, Slot, Tile, View
@@ -129,6 +130,7 @@ class _Shadow:
 
     def __init__(self, plan: Plan, target: Target) -> None:
         self.plan, self.program, self.target = plan, plan.program, target
+        self.layers = read_layers(*ragged([encode_layer(layer, plan.program) for layer in plan.program.layers]))
         self.first = _first_stamps(plan.program)
         self.memory = {name: np.zeros(size, np.uint32) for name, size in plan.sizes.items()}
         self.slots: dict[str, list[Slot]] = {"ext": [], "ocm": []}
@@ -143,6 +145,7 @@ class _Shadow:
 
     def run(self, command: Command, now: int) -> None:
         """Checks one command and does what it does while layer `now` runs."""
+        check_command(command, self.layers, self.plan.sizes)
         for view in command.reads + command.writes:
             self._check_held(view, now, command.layer)
         if command.kind == "compute":
@@ -170,20 +173,12 @@ class _Shadow:
         layer = self.program.layers[command.layer]
         job = job_of(layer, self.program, command.tile, command.part)
         names = (layer.inputs[command.part],) if layer.op == "concat" else layer.inputs
-        if len(names) != len(command.reads) or len(command.writes) != 1:
-            raise ValueError(f"{len(command.reads)} reads and {len(command.writes)} writes, want {len(names)} and 1")
         for index, (name, view) in enumerate(zip(names, command.reads, strict=True)):
             want = needed(job, index)
-            if is_empty(want):
-                continue
-            if not contains(view.tile, want):
-                raise ValueError(f"operand {index} '{name}' needs {want}, its view has {view.tile}")
-            if (view, name, want) not in self.checked:
+            if not is_empty(want) and (view, name, want) not in self.checked:
                 flat = layer.op != "concat" and index >= boxed_inputs(layer)
                 self._check_operand(index, name, view, want, flat)
         box, view = written(job), command.writes[0]
-        if not contains(view.tile, box):
-            raise ValueError(f"the view of the output {view.tile} lacks {box}")
         self._cut(view, box)[...] = self._stamps(layer.outputs[0], box)
         self._forget(view)
 
@@ -208,8 +203,6 @@ class _Shadow:
         if (view, now, layer) in self.held:
             return
         low, high = _span(view)
-        if low < 0 or high > self.plan.sizes[view.memory]:
-            raise ValueError(f"bytes {low}..{high} leave {view.memory} of {self.plan.sizes[view.memory]} bytes")
         for slot in self.slots[view.memory]:
             inside = slot.offset <= low and high <= slot.offset + slot.size
             if inside and slot.first <= now and layer <= slot.last:

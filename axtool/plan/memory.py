@@ -1,12 +1,12 @@
 """Give every slot an offset in its memory so that no two live ones overlap.
 
-Best fit in four fixed orders; the lowest peak wins. No search and no clock, so the same program gets the same plan on
-every machine.
+Best fit in four fixed orders, from below and then in turns from below and above; the lowest peak wins. No search and
+no clock, so the same program gets the same plan on every machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from axtool.types import Slot
@@ -23,16 +23,22 @@ ORDERS: tuple[Callable[[Slot], tuple[int, ...]], ...] = (
 def place(slots: Sequence[Slot]) -> tuple[Slot, ...]:
     """The slots, in the order given, with offsets: multiples of 64, no overlap between slots that live together."""
     bound = lower_bound(slots)
-    best: list[int] | None = None
+    best: list[int] = []
     lowest = -1
-    for order in ORDERS:
-        offsets = _offsets(slots, order)
+    for offsets in _candidates(slots, bound):
         top = max((offset + align(s.size) for offset, s in zip(offsets, slots, strict=True)), default=0)
-        if best is None or top < lowest:
+        if lowest < 0 or top < lowest:
             best, lowest = offsets, top
         if lowest <= bound:
             break
-    return tuple(replace(s, offset=offset) for s, offset in zip(slots, best or (), strict=True))
+    return tuple(replace(s, offset=offset) for s, offset in zip(slots, best, strict=True))
+
+
+def _candidates(slots: Sequence[Slot], bound: int) -> Iterator[list[int]]:
+    for order in ORDERS:
+        yield _offsets(slots, order)
+    for order in ORDERS:
+        yield _offsets(slots, order, ceiling=bound)
 
 
 def peak(slots: Iterable[Slot]) -> int:
@@ -63,18 +69,22 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _offsets(slots: Sequence[Slot], order: Callable[[Slot], tuple[int, ...]]) -> list[int]:
+def _offsets(slots: Sequence[Slot], order: Callable[[Slot], tuple[int, ...]], ceiling: int | None = None) -> list[int]:
+    """Best fit. With a ceiling every second slot hangs from the top of its gap: neighbours of a chain then meet."""
     offsets = [0] * len(slots)
     by_layer: dict[int, list[int]] = {}  # placed slots that live at a layer
-    for index in sorted(range(len(slots)), key=lambda i: order(slots[i])):
+    for turn, index in enumerate(sorted(range(len(slots)), key=lambda i: order(slots[i]))):
         slot, size = slots[index], align(slots[index].size)
         alive = {other for layer in range(slot.first, slot.last + 1) for other in by_layer.get(layer, ())}
-        best, end = None, 0
+        gaps, end = [], 0
         for start, stop in sorted((offsets[other], offsets[other] + align(slots[other].size)) for other in alive):
-            if start - end >= size and (best is None or start - end < best[0]):
-                best = (start - end, end)
+            if start - end >= size:
+                gaps.append((start - end, end))
             end = max(end, stop)
-        offsets[index] = best[1] if best else end
+        if ceiling is not None and ceiling - end >= size:
+            gaps.append((ceiling - end, end))
+        room, at = min(gaps) if gaps else (size, end)
+        offsets[index] = at + room - size if ceiling is not None and turn % 2 else at
         for layer in range(slot.first, slot.last + 1):
             by_layer.setdefault(layer, []).append(index)
     return offsets

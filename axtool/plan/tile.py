@@ -13,15 +13,16 @@ from axtool.plan.tile_boxes import BLOCK, Size, TileJob, array_tile, channel_uni
 from axtool.plan.tile_cost import Tiling, both, bytes_at, evaluate, least_cycles
 
 LEVELS = 6  # how small a box may get, from a band of the array's height to one element
-CANDIDATES = 2  # spatial sizes tried for each channel split
+CANDIDATES = 3  # spatial sizes tried for each channel split
 MAX_STEPS = 4096  # of a tiling that is searched for; the smallest boxes may be more
 
 
 def choose(job: TileJob, room: int) -> Tiling | None:
     """The tiling with the fewest estimated cycles that needs at most `room` bytes, or None where none fits."""
-    full = evaluate(job, job.dims)
-    if full.bytes <= room:
-        return full
+    if not job.staged_inputs and not job.stores:
+        full = evaluate(job, job.dims)
+        if full.bytes <= room:
+            return full
     best: Tiling | None = None
     for n in _channel_options(job):
         found = _fitting(job, n, room, best.cycles if best else math.inf)
@@ -33,14 +34,14 @@ def choose(job: TileJob, room: int) -> Tiling | None:
         best = here
     if best is None:
         sizes = (level_size(job, level) for level in range(LEVELS))
-        best = next((t for t in (evaluate(job, size) for size in sizes) if t.bytes <= room), None)
+        best = next((evaluate(job, size) for size in sizes if bytes_at(job, size) <= room), None)
     return best
 
 
 def _fitting(job: TileJob, n: int, room: int, bound: float) -> list[Tiling]:
     """Tilings in the largest boxes of `n` channels that fit and may take less than `bound` cycles."""
     found: list[Tiling] = []
-    sizes = 0
+    doubles = 0
     for h, w in _spatial_options(job):
         size = (h, w, n)
         if least_cycles(job, size) >= bound or _count(job, size) > MAX_STEPS:
@@ -52,8 +53,8 @@ def _fitting(job: TileJob, n: int, room: int, bound: float) -> list[Tiling]:
             tilings += both(job, size, by_channel=False)
         fitting = [tiling for tiling in tilings if tiling.bytes <= room]
         found += fitting
-        sizes += any(tiling.double for tiling in fitting)
-        if sizes >= CANDIDATES:
+        doubles += any(tiling.double and len(tiling.steps) > 1 for tiling in fitting)
+        if doubles >= CANDIDATES or len(found) >= 4 * CANDIDATES:
             break
     return found
 
@@ -100,17 +101,18 @@ def _spatial_options(job: TileJob) -> Sequence[tuple[int, int]]:
         return [(h, w)]
     bands = [(band, w) for band in _halves(h, rows, rows)]
     boxes = [(min(rows, h), width) for width in _halves(w, columns, columns) if width < w]
-    small = [(a, b) for a in _halves(min(rows, h), 1, 1) for b in _halves(min(columns, w), 1, 1)]
-    return list(dict.fromkeys([*bands, *boxes, *sorted(small, key=lambda s: (-s[0] * s[1], -s[1]))]))
+    lines = [(height, min(columns, w)) for height in _halves(min(rows, h), 1, 1)]
+    pixels = [(1, width) for width in _halves(min(columns, w), 1, 1)]
+    return list(dict.fromkeys([*bands, *boxes, *lines, *pixels]))
 
 
 def _halves(size: int, unit: int, least: int) -> list[int]:
-    """size, then about a half, a quarter …, in multiples of `unit` while larger than it, at least `least`."""
+    """size, then about a half, a quarter …, in multiples of `unit` while larger than it, of `least` below."""
     found = [size]
     parts = 2
     while True:
         step = -(-size // parts)
-        step = max(least, -(-step // unit) * unit if step > unit else step)
+        step = -(-step // unit) * unit if step > unit else -(-step // least) * least
         if step < found[-1]:
             found.append(step)
         if step <= least or parts > size:

@@ -9,7 +9,7 @@ from functools import cached_property
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.plan.memory import align
 from axtool.plan.order import padded
-from axtool.plan.tile_needs import block_bytes, boxed_inputs, concat_box, whole_box
+from axtool.plan.tile_needs import block_bytes, boxed_inputs, concat_box, need, whole_box
 from axtool.target import Target
 from axtool.timing.cost import CostModel
 from axtool.types import Layer, Program, Tile
@@ -52,6 +52,17 @@ class TileJob:
     def blocks(self) -> tuple[int, ...]:
         """Bytes of one block of each constant that can be loaded in slices."""
         return block_bytes(self.layer, self.program)
+
+    @cached_property
+    def _needs(self) -> dict[tuple[int, Tile], Tile]:
+        return {}
+
+    def need(self, index: int, box: Tile) -> Tile:
+        """The box of input `index` that an output box is computed from, worked out once."""
+        known = self._needs.get((index, box))
+        if known is None:
+            known = self._needs[index, box] = need(self.layer, self.program, index, box)
+        return known
 
     @cached_property
     def tile_channel_cycles(self) -> float:

@@ -6,9 +6,8 @@ array computes. The estimate chooses between tilings; what a plan costs is what 
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from axtool.ops.encoding import dims_of
@@ -24,7 +23,6 @@ from axtool.plan.tile_boxes import (
     constant_sizes,
     steps_of,
 )
-from axtool.plan.tile_needs import need
 from axtool.target import Target
 from axtool.types import Tile
 
@@ -113,7 +111,7 @@ def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, 
 
 
 def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
-    layer, program, target = job.layer, job.program, job.target
+    layer, target = job.layer, job.target
     sliced = bool(job.blocks) and size[2] < job.dims[2]
     rows, columns = array_tile(job.dims, target)
     tally = _Tally()
@@ -131,7 +129,7 @@ def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
             if layer.op == "concat" and index != step.part:
                 continue
             key = 0 if layer.op == "concat" else index
-            wanted = need(layer, program, index, box)
+            wanted = job.need(index, box)
             if last.get(key) != wanted or layer.op == "concat":
                 last[key] = wanted
                 tally.box(key, box_bytes(wanted, target))
@@ -143,21 +141,37 @@ def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
 
 
 def bytes_at(job: TileJob, size: Size) -> int:
-    """On-chip bytes for boxes of that size: the largest need, met at the edges of the output or next to them."""
-    constants = sum(constant_sizes(job, size[2]).values())
+    """On-chip bytes that are enough for boxes of that size with one buffer."""
+    staged: dict[int, int] = {}
+    for part, area in areas(job):
+        for index in (part,) if job.layer.op == "concat" else job.staged_inputs:
+            if index in job.staged_inputs:
+                key = 0 if job.layer.op == "concat" else index
+                staged[key] = max(staged.get(key, 0), _input_bytes(job, index, area, size))
+    output = box_bytes(Tile(0, 0, 0, *size), job.target) if job.stores else 0
+    return output + sum(staged.values()) + sum(constant_sizes(job, size[2]).values())
+
+
+def _input_bytes(job: TileJob, index: int, area: Tile, size: Size) -> int:
+    """The largest extents on each axis, over output boxes at the ends and in the middle of the axis."""
     if job.layer.op == "reshape":
-        return constants + _reshape_bytes(job, size)
-    largest: dict[int, int] = {}
-    for step in _probes(job, size):
-        for index in job.staged_inputs:
-            if job.layer.op == "concat" and index != step.part:
-                continue
-            key = 0 if job.layer.op == "concat" else index
-            bytes_ = box_bytes(need(job.layer, job.program, index, step.box), job.target)
-            largest[key] = max(largest.get(key, 0), bytes_)
-        if job.stores:
-            largest[OUTPUT] = max(largest.get(OUTPUT, 0), box_bytes(step.box, job.target))
-    return sum(largest.values()) + constants
+        return _reshape_bytes(job, size)
+    starts = [_probes(*axis) for axis in zip((area.y, area.x, area.c), (area.h, area.w, area.n), size, strict=True)]
+    middle = [axis[len(axis) // 2] for axis in starts]
+    most = [0, 0, 0]
+    for axis, places in enumerate(starts):
+        for place in places:
+            at = [*middle[:axis], place, *middle[axis + 1 :]]
+            box = job.need(index, clipped(area, at[0], at[1], at[2], size))
+            most = [max(a, b) for a, b in zip(most, (box.h, box.w, box.n), strict=True)]
+    return box_bytes(Tile(0, 0, 0, *most), job.target)
+
+
+def _probes(begin: int, length: int, step: int) -> list[int]:
+    """Where boxes are looked at: the first and last two, and in the middle one for each phase of a small stride."""
+    last, middle = (length - 1) // step, (length - 1) // step // 2
+    counts = {0, 1, last - 1, last, *range(middle, middle + 4)}
+    return [begin + at * step for at in sorted(counts) if 0 <= at <= last]
 
 
 def least_cycles(job: TileJob, size: Size) -> float:
@@ -179,15 +193,4 @@ def _reshape_bytes(job: TileJob, size: Size) -> int:
     h, w, c = dims_of(job.program.tensors[job.layer.inputs[0]].shape)
     span = (size[0] - 1) * job.dims[1] * job.dims[2] + (size[1] - 1) * job.dims[2] + size[2]
     rows = min(h, (span - 1) // (w * c) + 2)
-    read = box_bytes(Tile(0, 0, 0, rows, w, c), job.target) if job.staged_inputs else 0
-    return read + (box_bytes(Tile(0, 0, 0, *size), job.target) if job.stores else 0)
-
-
-def _probes(job: TileJob, size: Size) -> Iterator[Step]:
-    for part, area in areas(job):
-        starts = []
-        for begin, length, step in zip((area.y, area.x, area.c), (area.h, area.w, area.n), size, strict=True):
-            last = begin + (length - 1) // step * step
-            starts.append(sorted({begin, min(begin + step, last), max(last - step, begin), last}))
-        for y, x, c in itertools.product(*starts):
-            yield Step(clipped(area, y, x, c, size), part)
+    return box_bytes(Tile(0, 0, 0, rows, w, c), job.target)

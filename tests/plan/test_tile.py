@@ -1,0 +1,122 @@
+"""Tilings: boxes cover the output once, stay in the room they were given, and get better with more of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from axtool.ops.encoding import dims_of
+from axtool.plan.tile import LEVELS, choose, smallest
+from axtool.plan.tile_boxes import TileJob, array_tile, grid
+from axtool.plan.tile_cost import evaluate
+from axtool.target_file import load_target
+from axtool.types import Program, Tile
+from tests.plan.hand_programs import Net, every_op
+
+CHIP = load_target("qc-u-1d5-8mb")
+EVERY = every_op()
+
+
+def job(program: Program, at: int) -> TileJob:
+    layer = program.layers[at]
+    names = [name for name in (*layer.inputs, *layer.outputs) if name not in program.constants]
+    return TileJob(layer, program, CHIP, frozenset(names))
+
+
+def covered(tiles: list[Tile], dims: tuple[int, int, int]) -> np.ndarray:
+    counts = np.zeros(dims, int)
+    for t in tiles:
+        counts[t.y : t.y + t.h, t.x : t.x + t.w, t.c : t.c + t.n] += 1
+    return counts
+
+
+@given(st.tuples(*[st.integers(1, 40)] * 3), st.tuples(*[st.integers(1, 40)] * 3), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_grid_covers_its_area_once(dims, size, by_channel):
+    assert (covered(list(grid(Tile(0, 0, 0, *dims), size, by_channel)), dims) == 1).all()
+
+
+@pytest.mark.parametrize("at", range(len(EVERY.layers)), ids=lambda i: EVERY.layers[i].op)
+@pytest.mark.parametrize("level", range(LEVELS))
+def test_the_room_of_a_level_is_enough_for_a_tiling(at: int, level: int):
+    work = job(EVERY, at)
+    room = smallest(work, level)
+    tiling = choose(work, room)
+    assert tiling is not None
+    assert tiling.bytes <= room
+
+
+@pytest.mark.parametrize("at", range(len(EVERY.layers)), ids=lambda i: EVERY.layers[i].op)
+def test_the_steps_of_a_layer_cover_its_output_once(at: int):
+    work = job(EVERY, at)
+    tiling = choose(work, smallest(work, LEVELS - 2))
+    dims = dims_of(EVERY.tensors[work.layer.outputs[0]].shape)
+    assert (covered([step.box for step in tiling.steps], dims) == 1).all()
+
+
+def test_nothing_fits_no_room():
+    assert choose(job(EVERY, 0), 0) is None
+
+
+def test_a_layer_with_room_is_one_step():
+    assert len(choose(job(EVERY, 0), 1 << 30).steps) == 1
+
+
+def test_more_room_costs_no_more_cycles_within_five_per_cent():
+    net = Net(200, 200, 32)
+    net.conv("x", 64)
+    work = job(net.program("t0"), 0)
+    cycles = [choose(work, kib * 1024).cycles for kib in (64, 128, 256, 512, 1024, 2048, 8192)]
+    assert all(later <= 1.05 * earlier for earlier, later in pairwise(cycles))
+    assert cycles[-1] < 0.5 * cycles[0]
+
+
+def test_weights_larger_than_the_room_come_in_slices_of_sixteen_channels():
+    net = Net(8, 8, 256)
+    net.conv("x", 256)
+    program = net.program("t0")
+    tiling = choose(TileJob(program.layers[0], program, CHIP, frozenset()), 200_000)
+    assert tiling.sliced
+    assert all(step.box.c % 16 == 0 for step in tiling.steps)
+
+
+def test_a_grouped_convolution_is_never_split_inside_a_group_of_odd_size():
+    net = Net(40, 40, 36)
+    net.conv("x", 36, group=3)
+    work = job(net.program("t0"), 0)
+    for level in range(LEVELS):
+        tiling = choose(work, smallest(work, level))
+        assert all(step.box.c % 12 == 0 for step in tiling.steps)
+
+
+def test_two_buffers_overlap_transfers_and_array():
+    net = Net(200, 200, 32)
+    net.conv("x", 32)
+    work = job(net.program("t0"), 0)
+    one, two = evaluate(work, (32, 200, 32)), evaluate(work, (32, 200, 32), double=True)
+    assert two.cycles < one.cycles
+    assert two.bytes > one.bytes
+
+
+def test_a_band_is_read_with_its_halo():
+    net = Net(64, 64, 4)
+    net.conv("x", 4, k=5)
+    tiling = evaluate(job(net.program("t0"), 0), (16, 64, 4))
+    assert tiling.staged[0].size == (16 + 4) * 64 * 4
+
+
+@pytest.mark.parametrize(("dims", "tile"), [((64, 64, 3), (32, 32)), ((1, 600, 8), (1, 1024)), ((77, 1, 8), (1024, 1))])
+def test_a_line_of_tokens_fills_the_array(dims, tile):
+    assert array_tile(dims, CHIP) == tile
+
+
+def test_operands_of_one_element_are_staged_once():
+    net = Net(64, 64, 16)
+    net.mul("x", net.input("gate", 1, 1, 16))
+    tiling = evaluate(job(net.program("t0"), 0), (8, 64, 16), double=True)
+    assert Counter({key: buffers.count for key, buffers in tiling.staged.items()}) == {0: 2, 1: 1, -1: 2}
