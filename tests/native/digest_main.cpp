@@ -1,0 +1,226 @@
+// A fixed battery of every op, through the engine -> one digest for each op. The digests must be the same on every CPU,
+// for every instruction set and number of threads; see run_digests.sh.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include "engine.h"
+
+using namespace axtool;
+
+struct Random {  // splitmix64: the same numbers everywhere
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = (state += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9, z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  int64_t in(int64_t lo, int64_t hi) { return lo + int64_t(next() % uint64_t(hi - lo + 1)); }
+  int64_t of(std::initializer_list<int64_t> values) { return values.begin()[in(0, int64_t(values.size()) - 1)]; }
+};
+
+// One layer and one command for all of its output, over memories of random bytes.
+struct Case {
+  Random &r;
+  std::vector<int64_t> layer, views;
+  int64_t reads = 0, part = 0;
+  Dims out{};
+  std::vector<int8_t> ext, ocm;
+
+  void put(std::initializer_list<int64_t> values) { layer.insert(layer.end(), values); }
+
+  // A view of the whole of `dims` at the end of a memory, and where its bytes begin.
+  int64_t add_view(const Dims &dims, int memory, int64_t pixel) {
+    std::vector<int8_t> &bytes = memory ? ocm : ext;
+    const int64_t offset = int64_t(bytes.size() + 63) / 64 * 64, row = dims.w * pixel + r.of({0, 0, 5});
+    bytes.resize(size_t(offset + (dims.h - 1) * row + (dims.w - 1) * pixel + dims.c));
+    views.insert(views.end(), {memory, offset, 0, 0, 0, dims.h, dims.w, dims.c, row, pixel});
+    return offset;
+  }
+  void read(const Dims &dims) {
+    const int memory = int(r.in(0, 1));  // by name: the order in which arguments are evaluated is the compiler's
+    const int64_t pixel = dims.c + r.of({0, 0, 3, 64});
+    add_view(dims, memory, pixel), ++reads;
+  }
+  template <class T>
+  void read_numbers(const std::vector<T> &numbers) {
+    const int64_t bytes = int64_t(numbers.size() * sizeof(T)), offset = add_view({1, 1, bytes}, 0, bytes);
+    memcpy(ext.data() + offset, numbers.data(), size_t(bytes));
+    ++reads;
+  }
+};
+
+static int64_t channels(Random &r) { return r.of({1, 3, 7, 16, 17, 32, 65, 96}); }
+static Dims dims(Random &r) { return {r.in(1, 12), r.in(1, 12), channels(r)}; }
+static int64_t byte(Random &r) { return r.in(-128, 127); }
+static int64_t mantissa(Random &r) { return r.in(1 << 26, (int64_t(1) << 31) - 1); }
+
+static void begin(Case &c, Op op, const Dims &in, const Dims &out) {
+  c.out = out;
+  c.put({int64_t(op), in.h, in.w, in.c, out.h, out.w, out.c});
+}
+
+static void mac(Case &c, Op op) {
+  Random &r = c.r;
+  const bool depthwise = op == Op::depthwise;
+  Dims in = dims(r);
+  const int64_t group = depthwise ? in.c : r.of({1, 1, 1, 2, 3}), share = channels(r);
+  if (!depthwise) in.c *= group;
+  const int64_t cout = depthwise ? in.c * r.of({1, 1, 2}) : group * share, cing = in.c / group;
+  const int64_t kh = r.in(1, 5), kw = r.in(1, 5), sh = r.in(1, 2), sw = r.in(1, 2), dh = r.in(1, 2), dw = r.in(1, 2);
+  const int64_t pt = r.in(0, 4), pl = r.in(0, 4), act = r.in(0, 1);
+  const Dims out = op == Op::conv_transpose ? Dims{in.h * sh, in.w * sw, cout} : Dims{(in.h - 1) / sh + 1, (in.w - 1) / sw + 1, cout};
+  begin(c, op, in, out);
+  c.put({kh, kw, sh, sw, dh, dw, pt, pl, group, byte(r), byte(r), -128, 127, act});
+  c.read(in);
+  const int64_t per_group = depthwise ? (cout + 15) / 16 : (share + 15) / 16, blocks = depthwise ? per_group : group * per_group;
+  const int64_t depth = depthwise ? 1 : (cing + 3) / 4 * 4, taps = kh * kw;
+  std::vector<int8_t> weights(size_t(blocks * taps * depth * 16));
+  std::vector<int32_t> params(size_t(blocks * 64));
+  for (int64_t b = 0; b < blocks; ++b)
+    for (int64_t lane = 0; lane < 16; ++lane) {
+      int32_t sum = 0;
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t i = 0; i < (depthwise ? 1 : cing); ++i) {
+          const int64_t v = byte(r), at = depthwise ? lane : i / 4 * 64 + lane * 4 + i % 4;
+          weights[size_t((b * taps + tap) * depth * 16 + at)] = int8_t(v), sum += int32_t(v);
+        }
+      int32_t *p = params.data() + b * 64 + lane;
+      p[0] = int32_t(r.in(-30000, 30000)), p[16] = int32_t(mantissa(r) / 512), p[32] = 31, p[48] = sum;
+    }
+  c.read_numbers(weights);
+  c.read_numbers(params);
+  if (!act) return;
+  std::vector<int16_t> table(1025);
+  for (int16_t &v : table) v = int16_t(r.in(-16384, 16383));
+  c.read_numbers(table);
+}
+
+static void two(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims d = dims(r), b{r.in(0, 1) ? d.h : 1, r.in(0, 1) ? d.w : 1, r.in(0, 1) ? d.c : 1};
+  const int64_t scale = r.of({1, 16, 512});
+  begin(c, op, d, d);
+  c.put({d.h, d.w, d.c, b.h, b.w, b.c});
+  if (op == Op::add) c.put({byte(r), mantissa(r), r.in(28, 31), byte(r), mantissa(r), r.in(28, 31), byte(r), -128, 127, r.in(0, 1)});
+  else c.put({byte(r), byte(r), mantissa(r) / scale, 31, byte(r), -100, 127});
+  c.read(d), c.read(b);
+}
+
+static void pool(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims in = dims(r);
+  const int64_t s = r.in(1, 3);
+  begin(c, op, in, {(in.h - 1) / s + 1, (in.w - 1) / s + 1, in.c});
+  c.put({r.in(1, 13), r.in(1, 5), s, s, r.in(1, 2), r.in(1, 2), r.in(0, 4), r.in(0, 4)});
+  c.read(in);
+  if (op == Op::max_pool) return;
+  c.put({r.in(0, 3), r.in(0, 3), r.in(0, 1), byte(r), byte(r), -128, 127});
+  std::vector<int32_t> constants;
+  for (int32_t count = 1; count <= 65; ++count) constants.insert(constants.end(), {count, INT32_MAX / count, 31});
+  c.read_numbers(constants);
+}
+
+static void one(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims in = dims(r);
+  const int64_t fy = r.in(1, 3), fx = r.in(1, 3), big = r.in(1, 3);
+  switch (op) {
+    case Op::concat: {
+      begin(c, op, in, {in.h, in.w, in.c + 5});
+      c.put({2, byte(r), 0, byte(r), r.in(0, 1) ? mantissa(r) : 0, 31, in.c, 0, 0, 0});
+      return c.read(in);
+    }
+    case Op::requantize: begin(c, op, in, in), c.put({byte(r), mantissa(r), r.in(29, 31), byte(r), -90, 127}); return c.read(in);
+    case Op::slice: {
+      begin(c, op, in, {in.h, (in.w + 1) / 2, in.c});
+      c.put({in.h - 1, 0, 0, -1, 2, 1});
+      return c.read(in);
+    }
+    case Op::pad: begin(c, op, in, {in.h + 3, in.w + 4, in.c + 2}), c.put({1, 2, 1, r.in(0, 2), byte(r)}); return c.read(in);
+    case Op::resize_nearest: begin(c, op, in, {in.h * fy, in.w * fx, in.c}), c.put({fy, fx}); return c.read(in);
+    case Op::resize_linear: {
+      begin(c, op, in, {in.h * fy, in.w * fx, in.c});
+      c.put({fy, fx, r.in(0, 1), byte(r), mantissa(r) / (4 * fy * fx), r.of({29, 31}), byte(r)});
+      return c.read(in);
+    }
+    case Op::lut: {
+      const int64_t each = r.in(0, 1);
+      begin(c, op, in, in), c.put({each}), c.read(in);
+      std::vector<int8_t> table(size_t(each ? in.c * 256 : 256));
+      for (int8_t &v : table) v = int8_t(byte(r));
+      return c.read_numbers(table);
+    }
+    case Op::transpose: begin(c, op, in, {in.c, in.h, in.w}), c.put({2, 0, 1}); return c.read(in);
+    case Op::reshape: begin(c, op, in, {1, in.c, in.h * in.w}); return c.read(in);
+    case Op::depth_to_space: {
+      begin(c, op, {in.h, in.w, in.c * big * big}, {in.h * big, in.w * big, in.c}), c.put({big, r.in(0, 1)});
+      return c.read({in.h, in.w, in.c * big * big});
+    }
+    default: {
+      begin(c, op, {in.h * big, in.w * big, in.c}, {in.h, in.w, in.c * big * big}), c.put({big});
+      return c.read({in.h * big, in.w * big, in.c});
+    }
+  }
+}
+
+static Case make_case(Random &r, Op op) {
+  Case c{r, {}, {}, 0, 0, {}, {}, {}};
+  if (op <= Op::conv_transpose) mac(c, op);
+  else if (op == Op::add || op == Op::mul) two(c, op);
+  else if (op == Op::max_pool || op == Op::avg_pool) pool(c, op);
+  else one(c, op);
+  c.add_view(c.out, 1, c.out.c + r.of({0, 2}));
+  return c;
+}
+
+static uint64_t digest(uint64_t seed, const std::vector<int8_t> &bytes) {  // FNV-1a
+  for (int8_t b : bytes) seed = (seed ^ uint8_t(b)) * 0x100000001b3;
+  return seed;
+}
+
+static uint64_t run_case(Case c, Isa isa, int threads) {
+  c.ext.reserve(c.ext.size() + 64), c.ocm.reserve(c.ocm.size() + 64);
+  std::vector<int64_t> command = {0, 0, 0, c.part, c.reads, 1, 0, 0, 0, c.out.h, c.out.w, c.out.c};
+  command.insert(command.end(), c.views.begin(), c.views.end());
+  const int64_t layer_offsets[] = {0, int64_t(c.layer.size())}, command_offsets[] = {0, int64_t(command.size())};
+  const Sizes sizes{{int64_t(c.ext.size()), int64_t(c.ocm.size())}};
+  Engine engine({c.layer.data(), int64_t(c.layer.size()), layer_offsets, 2},
+                {command.data(), int64_t(command.size()), command_offsets, 2}, sizes, threads, isa, true);
+  engine.run({c.ext.data(), sizes.bytes[0]}, {c.ocm.data(), sizes.bytes[1]}, {}, {});
+  return digest(digest(0xcbf29ce484222325, c.ext), c.ocm);
+}
+
+// Bytes that nothing set: small numbers of either sign, the same for every run of a case.
+static void fill(Case &c, Random &r) {
+  for (std::vector<int8_t> *bytes : {&c.ext, &c.ocm})
+    for (int8_t &b : *bytes)
+      if (!b) b = int8_t(r.next());
+}
+
+int main(int argc, char **argv) {
+  const int count = argc > 1 ? atoi(argv[1]) : 40;
+  int failures = 0;
+  std::string tried;
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot})
+    if (isa_available(isa)) tried += std::string(" ") + isa_name(isa);
+  fprintf(stderr, "instruction sets:%s\n", tried.c_str());
+  for (size_t op = 0; op < op_fields().size(); ++op) {
+    Random r{op * 1000003 + 17};
+    uint64_t all = 0;
+    for (int i = 0; i < count; ++i) {
+      Case c = make_case(r, Op(op));
+      if (Op(op) > Op::conv_transpose && Op(op) != Op::avg_pool && Op(op) != Op::lut) fill(c, r);
+      else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());
+      const uint64_t want = run_case(c, Isa::portable, 1);
+      all = all * 31 + want;
+      for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot})
+        for (int threads = 1; threads <= 2 && isa_available(isa); ++threads)
+          if (run_case(c, isa, threads) != want)
+            ++failures, fprintf(stderr, "%s case %d: %s with %d threads differs\n", op_fields()[op].name, i, isa_name(isa), threads);
+    }
+    printf("%-16s %016llx\n", op_fields()[op].name, (unsigned long long)all);
+  }
+  return failures != 0;
+}
