@@ -5,6 +5,7 @@
 
 #include "mac_avx2_depthwise.h"
 #include "mac_avx2_sums.h"
+#include "mac_avx2_winograd.h"
 #include "mac_conv.h"
 #include "mac_depthwise.h"
 
@@ -61,11 +62,13 @@ struct Avx2 {
 
 size_t mac_scratch_avx2(const MacTask &t) {
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, nullptr).scratch_bytes;
+  if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, nullptr).scratch_bytes;
   return ConvDriver<Avx2>(t, nullptr).scratch_bytes;
 }
 
 void run_mac_avx2(const MacTask &t, void *scratch) {
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, scratch).run();
+  if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, scratch).run();
   ConvDriver<Avx2>(t, scratch).run();
 }
 

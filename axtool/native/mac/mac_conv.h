@@ -35,9 +35,10 @@ struct ConvDriver {
   W *weights;
   size_t scratch_bytes;
 
-  ConvDriver(const MacTask &task, void *scratch)
+  // rows: of a band, 0 to choose.
+  ConvDriver(const MacTask &task, void *scratch, int rows = 0)
       : t(task), cin(t.in_c / t.group), cout(t.out_c / t.group), quads(mac_quads(cin)), pixel(quads * 4),
-        band_rows(mac_band_rows(t, pixel * int64_t(sizeof(X)), kBandBytes)) {
+        band_rows(rows ? rows : mac_band_rows(t, pixel * int64_t(sizeof(X)), kBandBytes)) {
     Carve carve{static_cast<char *>(scratch)};
     phases = static_cast<MacPhase *>(carve.take(sizeof(MacPhase) * mac_max_phases(t)));
     runs = static_cast<MacRun *>(carve.take(sizeof(MacRun) * mac_max_runs(t)));
