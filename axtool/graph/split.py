@@ -151,6 +151,7 @@ def _stage(
     final = [value for value in dict.fromkeys(model.graph.outputs) if value in made]
     outputs = [value for node in mine for value in node.outputs if value in wanted and value not in final] + final
     graph = ir.convenience.extract(model.graph, inputs, outputs)
+    _order_initializers(graph, model.graph)
     graph.name = f"{model.graph.name or 'model'}_{level}"
     graph.opset_imports.update(model.opset_imports)
     piece = attach(ir.Model(graph, ir_version=model.ir_version, producer_name=model.producer_name))
@@ -158,6 +159,16 @@ def _stage(
     formats = {name: fmt for name, fmt in given.items() if name in inside}
     required = [value for value in inputs if not value.is_initializer()]  # one with a default need not be fed
     return Stage("device" if level % 2 else "host", piece, _names(required), _names(outputs), formats)
+
+
+def _order_initializers(graph: ir.Graph, like: ir.Graph) -> None:
+    """Initializers in the order of the whole model: `extract` collects them in a set, which has none."""
+    mine = {name: graph.initializers.pop(name) for name in list(graph.initializers)}
+    for name in like.initializers:
+        if name in mine:
+            graph.initializers[name] = mine.pop(name)
+    for name in sorted(mine):
+        graph.initializers[name] = mine[name]
 
 
 def _names(values: Sequence[ir.Value]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ RESIDUAL = frozenset({"Add", "Sub", "Mul"})
 WORTH = 0.01  # of all multiply-accumulates
 
 TAIL = Reason(
-    "No MAC, pooling or resize op of the device follows.", "", "Nothing to do: this is the tail, computed in float32."
+    "No MAC, pooling or resize op follows on the device.", "", "Nothing to do: the tail is computed in float32."
 )
 
 

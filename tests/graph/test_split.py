@@ -261,3 +261,42 @@ def test_names_that_cannot_be_outputs_are_refused(names: list[str], code: str, s
         split(model, TARGET, names)
     assert caught.value.code == code
     assert said in f"{caught.value} {caught.value.hint} {caught.value.details}"
+
+
+def test_initializers_of_a_stage_stand_in_the_order_of_the_model() -> None:
+    constants = {f"w{at}": noise(3, 3, 1, 1, seed=at) for at in range(20)}
+    body = " ".join(f"v{at + 1} = Conv(v{at}, w{at})" for at in range(20)).replace("v0,", "x,")
+    model = build(f"{body} y = Sigmoid(v20)", **constants)
+    device = split(model, TARGET).stages[0].model
+    assert list(device.graph.initializers) == list(constants)
+
+
+def test_an_input_that_only_the_host_reads_does_not_reach_the_device() -> None:
+    body = f"a = Conv{SAME}(x, w) i = Cast<to = 1>(n) y = Mul(a, i)"
+    model = build(body, "float[1, 3, 8, 8] x, int64[1] n", w=W["w"])
+    result = split(clean(model).model, TARGET)
+    assert result.stages[0].inputs == ("x",)
+    assert result.stages[1].inputs == ("n", "a")
+
+
+def test_an_output_that_is_an_input_is_made_by_no_stage() -> None:
+    model = build(f"y = Conv{SAME}(x, w)", w=W["w"])
+    model.graph.outputs.append(model.graph.inputs[0])
+    result = split(clean(model).model, TARGET)
+    assert [stage.outputs for stage in result.stages] == [("y",)]
+
+
+def test_an_output_that_is_a_constant_is_made_by_the_host() -> None:
+    body = f"y = Conv{SAME}(x, w) k = Add(one, one)"
+    model = build(body, outputs="float y, float k", w=W["w"], one=np.float32(1))
+    result = split(clean(model).model, TARGET)
+    assert kinds(result) == ["device", "host"]
+    found = run_stages(result, {"x": noise(1, 3, 8, 8)})
+    assert found["k"] == 2
+
+
+def test_an_initializer_that_is_an_output_is_made_by_the_host() -> None:
+    model = build(f"y = Conv{SAME}(x, w)", w=W["w"])
+    model.graph.outputs.append(model.graph.initializers["w"])
+    result = split(clean(model).model, TARGET)
+    np.testing.assert_array_equal(run_stages(result, {"x": noise(1, 3, 8, 8)})["w"], W["w"])

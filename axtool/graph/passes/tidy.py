@@ -27,8 +27,11 @@ def inline_functions(work: Work) -> int:
 
 
 def lift_constants(work: Work) -> int:
-    """Constant nodes of the main graph, in each of the forms that ONNX has for their value."""
-    count = 0
+    """Constant nodes of the main graph, in each of the forms that ONNX has for their value.
+
+    An initializer that is an output of the model gets an Identity: stages hand on what nodes make.
+    """
+    count = _hold_outputs(work)
     for node in work.nodes("Constant"):
         value, tensor = node.outputs[0], _tensor(node)
         if tensor is None:
@@ -46,6 +49,19 @@ def lift_constants(work: Work) -> int:
             work.graph.remove(node, safe=True)
             count += 1
     return count
+
+
+def _hold_outputs(work: Work) -> int:
+    held = 0
+    for index, value in enumerate(list(work.graph.outputs)):
+        if value.is_initializer() and not value.is_graph_input() and len(work.graph):
+            name = value.name
+            made = work.insert(work.graph[0], "Identity", [value], f"{name}_held").outputs[0]
+            made.type, made.shape = value.type, value.shape
+            work.graph.outputs[index] = made
+            value.name, made.name = work.fresh(f"{name}_value"), name
+            held += 1
+    return held
 
 
 def _tensor(node: ir.Node) -> ir.TensorProtocol | None:
