@@ -75,24 +75,13 @@ def inline_functions(proto: onnx.ModelProto, opset: int, log: Log) -> onnx.Model
     """The model without local functions; every call gets names of its own. Raises for recursion."""
     if not proto.functions:
         return proto
-    from onnx import inliner, shape_inference
+    from onnx import inliner
 
     _refuse_recursion(proto, log.file)
     count = len(proto.functions)
-    known = {entry.domain for entry in proto.opset_import}
-    convert = False
-    for function in proto.functions:
-        for entry in function.opset_import:
-            if entry.domain == "" and entry.version != opset:
-                same = all(_same_meaning(n.op_type, n.domain, int(entry.version), opset) for n in function.node)
-                entry.version, convert = (opset, convert) if same else (entry.version, True)
-            if entry.domain not in known:
-                proto.opset_import.add(domain=entry.domain, version=entry.version)
-                known.add(entry.domain)
+    _use_one_opset(proto, opset, log.file)
     try:
-        if convert:  # the converter inside wants to know every type
-            proto = shape_inference.infer_shapes(proto)
-        proto = inliner.inline_local_functions(proto, convert)
+        proto = inliner.inline_local_functions(proto)
     except Exception as error:  # the inliner raises whatever its C++ throws
         raise UsageError(
             f"cannot inline the model's functions: {_first_line(error)}",
@@ -100,21 +89,42 @@ def inline_functions(proto: onnx.ModelProto, opset: int, log: Log) -> onnx.Model
             hint="inline them with onnx.inliner and look at the result",
             code="bad-function",
         ) from None
-    if proto.functions:
-        names = [f"{f.domain}::{f.name}" for f in proto.functions]
-        raise UnsupportedError(
-            f"functions in another opset than the model's {opset}: {', '.join(names)}",
-            where=log.file,
-            hint="re-export the model in one opset",
-            code="function-opset",
-            details=names,
-        )
     used = {place.node.domain for place in places(proto.graph)} | {""}
     for at in reversed(range(len(proto.opset_import))):
         if proto.opset_import[at].domain not in used:
             del proto.opset_import[at]
     log.notes.append(f"{count} local function{'s' if count > 1 else ''} inlined")
     return proto
+
+
+def _use_one_opset(proto: onnx.ModelProto, opset: int, file: str) -> None:
+    """Declare the model's opset in every function, which changes nothing where all its ops mean the same in both.
+
+    Raises UnsupportedError for the others: onnx's inliner can convert them, but gives two values one name (1.23).
+    """
+    known = {entry.domain for entry in proto.opset_import}
+    faults = []
+    for function in proto.functions:
+        for entry in function.opset_import:
+            if entry.domain not in known:
+                proto.opset_import.add(domain=entry.domain, version=entry.version)
+                known.add(entry.domain)
+            if entry.domain != "" or entry.version == opset:
+                continue
+            declared = int(entry.version)
+            changed = [n.op_type for n in function.node if not _same_meaning(n.op_type, n.domain, declared, opset)]
+            if changed:
+                ops = ", ".join(dict.fromkeys(changed))
+                faults.append(f"{function.domain}::{function.name} is in opset {declared}, where {ops} differ")
+            entry.version = opset
+    if faults:
+        raise UnsupportedError(
+            f"functions in another opset than the model's {opset}: {'; '.join(faults)}",
+            where=file,
+            hint="re-export the model in one opset",
+            code="function-opset",
+            details=faults,
+        )
 
 
 def _refuse_recursion(proto: onnx.ModelProto, file: str) -> None:
@@ -134,15 +144,44 @@ def _refuse_recursion(proto: onnx.ModelProto, file: str) -> None:
         ) from None
 
 
-def _same_meaning(op: str, domain: str, one: int, other: int) -> bool:
-    """True if the op's definition is the same in both opsets, or the older one has none."""
+def _same_meaning(op: str, domain: str, declared: int, target: int) -> bool:
+    """True if a node written for opset `declared` means the same in `target`, or `declared` has no such op.
+
+    Most new versions of an op only allow more types. What changed shows in its signature: an attribute that is gone or
+    has another default, an input that came, went or became required.
+    """
     from onnx import defs
 
-    if domain != "" or not _exists(op, one):
+    if domain != "" or not _exists(op, declared):
         return True
-    return _exists(op, other) and (
-        defs.get_schema(op, one, "").since_version == defs.get_schema(op, other, "").since_version
+    if not _exists(op, target):
+        return False
+    old, new = defs.get_schema(op, declared, ""), defs.get_schema(op, target, "")
+    if old.since_version == new.since_version:
+        return True
+    if declared > target or op == "Split":  # a Split without sizes needs num_outputs since opset 18
+        return False
+    same_attributes = all(
+        name in new.attributes and _default(attribute) == _default(new.attributes[name])
+        for name, attribute in old.attributes.items()
     )
+    fresh = [attribute for name, attribute in new.attributes.items() if name not in old.attributes]
+    return (
+        same_attributes
+        and not any(attribute.required for attribute in fresh)
+        and _extends(list(old.inputs), list(new.inputs))
+        and _extends(list(old.outputs), list(new.outputs))
+    )
+
+
+def _default(attribute: onnx.defs.OpSchema.Attribute) -> tuple[str, bool, bytes]:
+    return attribute.type.name, attribute.required, attribute.default_value.SerializeToString()
+
+
+def _extends(old: list[onnx.defs.OpSchema.FormalParameter], new: list[onnx.defs.OpSchema.FormalParameter]) -> bool:
+    """True if `new` is `old` and perhaps optional ones after it."""
+    kinds = [[parameter.option.name for parameter in parameters] for parameters in (old, new)]
+    return kinds[1][: len(old)] == kinds[0] and all(kind == "Optional" for kind in kinds[1][len(old) :])
 
 
 def _exists(op: str, opset: int) -> bool:
