@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,7 +83,7 @@ class Histogram(MinMax):
         if self.exponent is None:
             self.counts[HALF - 1] += values.size
         else:
-            self.counts += _bin(values, self.exponent)
+            count_bins(values, self.exponent, self.counts)
 
     def merge(self, other: MinMax) -> None:
         """Fold in the histogram of another process."""
@@ -136,7 +138,16 @@ def _coarser(counts: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
     return merged
 
 
-def _bin(values: NDArray[np.float32], exponent: int) -> NDArray[np.int64]:
+def count_bins(values: NDArray[np.float32], exponent: int, counts: NDArray[np.int64]) -> None:
+    """Add the counts of `bins_of` to `counts`, in native code where it was built: the same numbers."""
+    native = _native()
+    if native is None:
+        counts += bins_of(values, exponent)
+    elif native(values, exponent, counts):
+        raise ValueError(f"magnitudes of {HALF} * 2^{exponent} and more have no bin")
+
+
+def bins_of(values: NDArray[np.float32], exponent: int) -> NDArray[np.int64]:
     """Counts of trunc(x * 2^-exponent), exact: a power of two only moves the exponent of a float.
 
     The factor is split in two where it is no float32 itself; what underflows belongs to the middle bin anyway.
@@ -158,3 +169,12 @@ def _bin(values: NDArray[np.float32], exponent: int) -> NDArray[np.int64]:
         np.copyto(place, near)
         counts += np.bincount(place, minlength=2 * HALF - 1)
     return counts
+
+
+@cache
+def _native() -> Callable[[NDArray[np.float32], int, NDArray[np.int64]], int] | None:
+    try:
+        from axtool.native._native import histogram_f32
+    except ImportError:  # not built, or built before there was one
+        return None
+    return histogram_f32

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from axtool.quant.observers import HALF, Histogram, MinMax
+from axtool.quant import observers
+from axtool.quant.observers import HALF, Histogram, MinMax, bins_of
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 ARRAYS = hnp.arrays(np.float32, st.integers(0, 40), elements=FLOATS)
@@ -94,3 +95,28 @@ def test_an_observer_keeps_the_same_memory_for_any_number_of_values():
         observer.observe(np.random.default_rng(seed).normal(0, 10.0**seed, 100_000))
     arrays = [value for value in vars(observer).values() if isinstance(value, np.ndarray)]
     assert [array.nbytes for array in arrays] == [8 * (2 * HALF - 1)]
+
+
+@pytest.mark.skipif(observers._native() is None, reason="the native module is not built")
+@settings(max_examples=60, deadline=None)
+@given(hnp.arrays(np.float32, st.integers(0, 70), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_native_counts_are_those_of_numpy(array):
+    exponent = observers._exponent(float(np.abs(array).max(initial=0)) or 1.0)
+    counts = np.ones(2 * HALF - 1, np.int64)
+    assert observers._native()(array, exponent, counts) == 0
+    np.testing.assert_array_equal(counts, bins_of(array, exponent) + 1)
+
+
+@pytest.mark.skipif(observers._native() is None, reason="the native module is not built")
+def test_native_counts_leave_out_what_has_no_bin_and_say_so():
+    counts = np.zeros(2 * HALF - 1, np.int64)
+    values = np.array([np.nan, np.inf, -np.inf, HALF, -HALF, HALF - 1, 0], np.float32)
+    assert observers._native()(values, 0, counts) == 5
+    assert counts[HALF - 1] == counts[-1] == 1
+
+
+def test_without_the_native_module_the_counts_are_the_same(monkeypatch):
+    values = np.random.default_rng(0).normal(0, 5, 200_000).astype(np.float32)
+    with_native = seen(Histogram, [values])
+    monkeypatch.setattr(observers, "_native", lambda: None)
+    np.testing.assert_array_equal(seen(Histogram, [values]).counts, with_native.counts)
