@@ -37,7 +37,8 @@ inline void winograd_output(const __m256i *m, int step, __m256i *y, int out) {
 // I: the direct convolution's instruction set, for its expand and prepare.
 template <class I>
 struct WinogradDriver {
-  static constexpr int64_t kInputBytes = 160 << 10;  // transformed input of a band
+  static constexpr int64_t kInputBytes = 160 << 10;  // transformed input of a band, or
+  static constexpr int kLeastTiles = 64;             // as many tiles as make the weights' transform small beside them
   static constexpr int kChunk = 24;                  // tiles whose products are kept: 24 KB
 
   static bool suits(const MacTask &t) {
@@ -50,7 +51,8 @@ struct WinogradDriver {
   MacTask even;           // the box with whole tiles: what it reads beyond the task's needs lies outside the view or is unused
   const int tiles_x, tile_rows;
   int band_tile_rows;
-  int16_t *input, *stored, *weights;  // [16][tiles][pixel], [9][quads][64], [16][quads][64]
+  int16_t *input, *weights;  // [16][tiles][pixel] and [16][quads][64], a position input_step, weight_step further
+  int64_t input_step, weight_step;
   int32_t *products;      // [16][kChunk][16]
   ConvDriver<I> direct;   // its band and its walk over groups and blocks
   size_t scratch_bytes;
@@ -60,8 +62,9 @@ struct WinogradDriver {
     return t;
   }
   int tile_rows_for(int pixel) const {
-    const int64_t row = int64_t(tiles_x) * 16 * pixel * 2;
-    const int fit = int(mac_clamp(kInputBytes / row, 1, tile_rows)), bands = (tile_rows + fit - 1) / fit;
+    const int64_t row = int64_t(tiles_x) * 16 * pixel * 2, least = (kLeastTiles + tiles_x - 1) / tiles_x;
+    const int fit = int(mac_clamp(kInputBytes / row, mac_min(int(least), tile_rows), tile_rows));
+    const int bands = (tile_rows + fit - 1) / fit;
     return (tile_rows + bands - 1) / bands;
   }
 
@@ -70,10 +73,11 @@ struct WinogradDriver {
         band_tile_rows(tile_rows_for(mac_quads(t.in_c / t.group) * 4)),
         direct(even, scratch, 2 * band_tile_rows) {
     Carve carve{static_cast<char *>(scratch), direct.scratch_bytes};
-    const int quads = direct.quads;
-    input = static_cast<int16_t *>(carve.take(size_t(16) * band_tile_rows * tiles_x * direct.pixel * 2 + 64));
-    stored = static_cast<int16_t *>(carve.take(size_t(9) * quads * 128));
-    weights = static_cast<int16_t *>(carve.take(size_t(16) * quads * 128));
+    // 16 streams a power of two apart would share one set of the cache: a line more sets them apart
+    input_step = (int64_t(band_tile_rows) * tiles_x * direct.pixel + 31) / 32 * 32 + 32;
+    weight_step = int64_t(direct.quads) * 64 + 32;
+    input = static_cast<int16_t *>(carve.take(size_t(16 * input_step) * 2));
+    weights = static_cast<int16_t *>(carve.take(size_t(16 * weight_step) * 2));
     products = static_cast<int32_t *>(carve.take(size_t(16) * kChunk * 64));
     scratch_bytes = carve.used;
   }
@@ -101,14 +105,14 @@ struct WinogradDriver {
       const int16_t *from = direct.band + (i / tiles_x * 2 * int64_t(cols) + i % tiles_x * 2) * pixel;
       int16_t *to = input + int64_t(i) * pixel;
       int c = 0;
-      for (; c + 16 <= pixel; c += 16) transform_tile<16>(from + c, int64_t(cols) * pixel, to + c, int64_t(tiles) * pixel);
-      for (; c < pixel; c += 4) transform_tile<4>(from + c, int64_t(cols) * pixel, to + c, int64_t(tiles) * pixel);
+      for (; c + 16 <= pixel; c += 16) transform_tile<16>(from + c, int64_t(cols) * pixel, to + c);
+      for (; c < pixel; c += 4) transform_tile<4>(from + c, int64_t(cols) * pixel, to + c);
     }
   }
 
   // N channels of one 4x4 patch -> one value for each of the 16 products.
   template <int N>
-  void transform_tile(const int16_t *from, int64_t row, int16_t *to, int64_t position) const {
+  void transform_tile(const int16_t *from, int64_t row, int16_t *to) const {
     __m256i d[16], rows[16], v[16];
     for (int i = 0; i < 16; ++i) {
       const int16_t *p = from + i / 4 * row + i % 4 * direct.pixel;
@@ -119,21 +123,23 @@ struct WinogradDriver {
     for (int i = 0; i < 4; ++i) winograd_input(rows + 4 * i, 1, v + 4 * i, 1);
     for (int i = 0; i < 16; ++i) {
       if (N == 16)
-        _mm256_storeu_si256((__m256i *)(to + i * position), v[i]);
+        _mm256_storeu_si256((__m256i *)(to + i * input_step), v[i]);
       else
-        _mm_storel_epi64((__m128i *)(to + i * position), _mm256_castsi256_si128(v[i]));
+        _mm_storel_epi64((__m128i *)(to + i * input_step), _mm256_castsi256_si128(v[i]));
     }
   }
 
   void transform_weights(const int8_t *from) {
-    const int64_t tap = int64_t(direct.quads) * 64;
-    I::prepare(from, stored, 9 * direct.quads);
-    for (int64_t at = 0; at < tap; at += 16) {
-      __m256i g[9], rows[12], u[16];
-      for (int i = 0; i < 9; ++i) g[i] = _mm256_load_si256((const __m256i *)(stored + i * tap + at));
-      for (int i = 0; i < 3; ++i) winograd_weights(g[i], g[3 + i], g[6 + i], rows + i, 3);
-      for (int i = 0; i < 4; ++i) winograd_weights(rows[3 * i], rows[3 * i + 1], rows[3 * i + 2], u + 4 * i, 1);
-      for (int i = 0; i < 16; ++i) _mm256_store_si256((__m256i *)(weights + i * tap + at), u[i]);
+    for (int quad = 0; quad < direct.quads; ++quad) {
+      alignas(64) int16_t taps[9][64];
+      for (int i = 0; i < 9; ++i) I::prepare(from + (int64_t(i) * direct.quads + quad) * 64, taps[i], 1);
+      for (int at = 0; at < 64; at += 16) {
+        __m256i g[9], rows[12], u[16];
+        for (int i = 0; i < 9; ++i) g[i] = _mm256_load_si256((const __m256i *)(taps[i] + at));
+        for (int i = 0; i < 3; ++i) winograd_weights(g[i], g[3 + i], g[6 + i], rows + i, 3);
+        for (int i = 0; i < 4; ++i) winograd_weights(rows[3 * i], rows[3 * i + 1], rows[3 * i + 2], u + 4 * i, 1);
+        for (int i = 0; i < 16; ++i) _mm256_store_si256((__m256i *)(weights + i * weight_step + quad * 64 + at), u[i]);
+      }
     }
   }
 
@@ -145,18 +151,18 @@ struct WinogradDriver {
     const int chunks = (tiles + kChunk - 1) / kChunk;
     for (int i = 0, first = 0; i < chunks; ++i) {
       const int count = (tiles - first) / (chunks - i);
-      multiply(first, count, tiles);
+      multiply(first, count);
       for (int k = 0; k < count; ++k) finish_tile(out, k, row + (first + k) / tiles_x, (first + k) % tiles_x, c);
       first += count;
     }
   }
 
-  void multiply(int first, int count, int tiles) {
+  void multiply(int first, int count) {
     const MacRun run = {0, 0, direct.quads};
     const int groups = (count + I::kPixels - 1) / I::kPixels;
     for (int position = 0; position < 16; ++position) {
-      const int16_t *x = input + (int64_t(position) * tiles + first) * direct.pixel;
-      const int16_t *w = weights + int64_t(position) * direct.quads * 64;
+      const int16_t *x = input + position * input_step + int64_t(first) * direct.pixel;
+      const int16_t *w = weights + position * weight_step;
       __m256i(*sums)[2] = reinterpret_cast<__m256i(*)[2]>(products + position * kChunk * 16);
       for (int g = 0, at = 0; g < groups; ++g) {
         const int n = (count - at) / (groups - g);
