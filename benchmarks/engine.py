@@ -20,6 +20,7 @@ import onnx
 
 from axtool import __version__
 from axtool.artefact.axm import DeviceStage
+from axtool.cli.console import Progress
 from axtool.compiler import Options, compile_model
 from axtool.runtime.device import DeviceSession
 from axtool.sim.engine import native_available
@@ -34,13 +35,6 @@ from benchmarks.table import Row
 TARGETS = {"resnet50": 1.0, "mobilenet_v2": 1.0, "yolov8n-320": 1.4, "yolov8n-640": 1.4}
 TWO_THREADS = 1.8
 EXPOSED = 1 / 1.5  # plain time over exposed time
-
-
-class Silent:
-    """Progress that nobody watches."""
-
-    def step(self, name: str) -> None: ...
-    def count(self, done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ def build(name: str, model: onnx.ModelProto, folder: Path, samples: int = 2) -> 
     feeds = random_samples(shape, samples)
     np.savez(folder / f"{name}.npz", images=np.concatenate([feed["images"] for feed in feeds]))
     options = Options(calib=(str(folder / f"{name}.npz"),), method="minmax")
-    stages = compile_model(path, options, Silent()).artefact.stages
+    stages = compile_model(path, options, Progress(quiet=True)).artefact.stages
     devices = [stage for stage in stages if isinstance(stage, DeviceStage)]
     if len(stages) != 1 or len(devices) != 1:
         raise ValueError(f"{name} is not one device stage: nothing to compare with a whole session")
@@ -211,12 +205,9 @@ def run(names: Sequence[str], *, rounds: int, threads: Sequence[int] = (1, 2)) -
 def main() -> None:
     """`python -m benchmarks.engine`."""
     parser = table.parser("engine", __doc__, rounds=25)
-    parser.add_argument("names", nargs="*", metavar="NETWORK", help=f"of {', '.join(NETWORKS)} (default: all)")
+    table.add_names(parser, NETWORKS)
     parser.add_argument("--threads", type=table.positive, action="append", help="default: 1 and 2")
     given = parser.parse_args()
-    unknown = [name for name in given.names if name not in NETWORKS]
-    if unknown:
-        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(NETWORKS)}")
     rows = run(given.names or list(NETWORKS), rounds=given.rounds, threads=given.threads or (1, 2))
     table.show("engine", rows, as_json=given.json)
 

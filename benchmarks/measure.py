@@ -48,13 +48,13 @@ class Timing:
 
 
 def interleave(
-    cases: Mapping[str, Case], *, rounds: int = 25, warm_up: int = 3, settle_s: float = 0.003
+    cases: Mapping[str, Case], *, rounds: int = 25, warm_up: int = 3, settle_s: float = 0.003, again: bool = True
 ) -> dict[str, Timing]:
     """The cases in turn, `rounds` times, in an order that turns by one a round, after `warm_up` rounds not counted.
 
     Each turn runs a case twice, on two inputs that no other turn has: the first brings its code, its weights and its
-    threads back after the others, the second is timed. `settle_s` before each turn lets threads that the case before
-    left spinning go to sleep.
+    threads back after the others, the second is timed. With `again` False only the second is run. `settle_s` before
+    each turn lets threads that the case before left spinning go to sleep.
     """
     names = list(cases)
     wall: dict[str, list[float]] = {name: [] for name in names}
@@ -64,7 +64,8 @@ def interleave(
         for name in names[shift:] + names[:shift]:
             time.sleep(settle_s)
             number = 2 * (index + warm_up)
-            cases[name](number)()
+            if again:
+                cases[name](number)()
             run = cases[name](number + 1)
             cpu_start, start = time.process_time(), time.perf_counter()
             run()

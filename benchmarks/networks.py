@@ -31,9 +31,9 @@ class Net:
         self.channels[out] = channels or self.channels.get(inputs[0], 0)
         return out
 
-    def constant(self, array: np.ndarray) -> str:
+    def constant(self, array: np.ndarray | np.generic) -> str:
         name = f"const_{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array, name))
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def conv(self, x: str, cout: int, k: int = 1, s: int = 1, group: int = 1, act: str = "", gain: float = 2.0) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 def text(rows: Sequence[Row]) -> str:
     """The table that a person reads."""
-    head = ("benchmark", "measured", "threads", "ours ms", "peer ms", "ratio", "target", "")
+    head = ("network", "measured", "threads", "ours ms", "peer ms", "CPU ms", "peer CPU", "ratio", "target", "")
     cells = [head, *(_cells(r) for r in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
     left = (0, 1)
@@ -80,18 +80,32 @@ def text(rows: Sequence[Row]) -> str:
 def _cells(r: Row) -> tuple[str, ...]:
     mark = {True: "ok", False: "MISSED", None: ""}[r["met"]]
     target = "" if r["target"] is None else f"{r['target']:.2f}"
-    times = [
-        f"{s['median_ms']:.2f}" if isinstance(s, dict) and "median_ms" in s else "" for s in (r["ours"], r["peer"])
-    ]
+    sides = [s if isinstance(s, dict) else {} for s in (r["ours"], r["peer"])]
+    times = [f"{s[key]:.2f}" if key in s else "" for key in ("median_ms", "cpu_median_ms") for s in sides]
     return (r["name"], r["measured"], str(r.get("threads", "")), *times, f"{r['ratio']:.2f}", target, mark)
 
 
 def parser(benchmark: str, description: str | None, *, rounds: int) -> argparse.ArgumentParser:
     """The options that every benchmark has."""
-    made = argparse.ArgumentParser(prog=f"python -m benchmarks.{benchmark}", description=description)
+    program = f"python -m benchmarks.{benchmark}".rstrip(".")
+    made = argparse.ArgumentParser(prog=program, description=description)
     made.add_argument("--json", action="store_true", help="print one JSON document")
     made.add_argument("--rounds", type=positive, default=rounds, help="timed runs of each case (default %(default)s)")
     return made
+
+
+def add_names(parser: argparse.ArgumentParser, known: Iterable[str]) -> None:
+    """A list of networks, each of the `known`; none given stands for all."""
+    parser.add_argument("names", nargs="*", type=_one_of(tuple(known)), metavar="NETWORK", help=", ".join(known))
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    def network(word: str) -> str:
+        if word not in known:
+            raise argparse.ArgumentTypeError(f"no '{word}'; there are {', '.join(known)}")
+        return word
+
+    return network
 
 
 def positive(word: str) -> int:
