@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT = "axtool.axm/1"
+FORMAT: Literal["axtool.axm/1"] = "axtool.axm/1"
 
 Count = Annotated[int, Field(ge=0, lt=2**48)]
+Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Name = Annotated[str, Field(max_length=4096)]
 
 
@@ -24,8 +26,8 @@ class Strict(BaseModel):
 class FormatEntry(Strict):
     kind: Literal["int8", "int16", "int32", "fx32", "fp16", "float32"]
     scale: list[Annotated[float, Field(gt=0)]] = []
-    zero_point: list[int] = [0]
-    fraction_bits: int | None = None
+    zero_point: list[Int32] = [0]
+    fraction_bits: Annotated[int, Field(ge=-64, le=64)] | None = None
 
 
 class TensorEntry(Strict):
@@ -40,7 +42,7 @@ class LayerEntry(Strict):
     name: Name
     inputs: list[Name]
     outputs: list[Name]
-    attrs: dict[str, int | list[int]]
+    attrs: dict[str, Int64 | list[Int64]]
     origin: list[Name]
 
 
@@ -49,8 +51,8 @@ class SlotEntry(Strict):
     memory: Literal["ext", "ocm"]
     offset: Count
     size: Count
-    first: int
-    last: int
+    first: Count
+    last: Count
 
 
 class SpecEntry(Strict):
@@ -76,6 +78,58 @@ class DeviceEntry(Strict):
     sizes: dict[Literal["ext", "ocm"], Count]
 
 
+class QuantizationEntry(Strict):
+    """How the ranges were found. `ranges` is (low, high) by the name of the ONNX tensor."""
+
+    method: str = ""
+    samples: Count = 0
+    ranges: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] = {}
+
+
+class SupportEntry(Strict):
+    """Where one node of the source runs, and for a host node why, and what would avoid it."""
+
+    node: Name
+    index: int
+    op: Name
+    kind: Literal["host", "device"]
+    stage: int
+    reasons: list[str]
+    advice: list[str]
+    macs: Count
+
+
+class TaskEntry(Strict):
+    """What the outputs mean: the values that `axtool.runtime.task` reads."""
+
+    kind: Literal["classification", "detection"]
+    labels: list[str] = []
+    softmax: bool = False
+    decode: str | None = None
+    threshold: float = 0.3
+    iou: float = 0.5
+    classes: Count | None = None
+    size: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = None
+    strides: list[Annotated[int, Field(gt=0)]] | None = None
+    outputs: list[Name] | None = None
+    mask_threshold: float | None = None
+    unclip: float | None = None
+
+
+class ProvenanceEntry(BaseModel):
+    """Where the file comes from. Further keys are kept and shown to nobody."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
+
+    axtool: str = ""
+    model: str = ""
+    sha256: str = ""
+    producer: str = ""
+    opset: int | None = None
+    calibration: list[str] = []
+    notes: list[str] = []
+
+
 class Manifest(Strict):
     """The whole of the metadata key `axm`."""
 
@@ -85,7 +139,7 @@ class Manifest(Strict):
     outputs: list[SpecEntry]
     stages: list[Annotated[HostEntry | DeviceEntry, Field(discriminator="kind")]]
     preparation: dict[str, Any] | None = None
-    task: dict[str, Any] = {}
-    quantization: dict[str, Any] = {}
-    support: list[dict[str, Any]] = []
-    provenance: dict[str, Any] = {}
+    task: TaskEntry | None = None
+    quantization: QuantizationEntry = QuantizationEntry()
+    support: list[SupportEntry] = []
+    provenance: ProvenanceEntry = ProvenanceEntry()

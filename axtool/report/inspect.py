@@ -61,7 +61,7 @@ def inspect_onnx(
         ],
         "support": [verdict.to_dict() for verdict in parts.verdicts],
         "passes": {result.name: result.count for result in front.cleaned.log if result.count},
-        "external_files": [{"file": str(item.path), "bytes": item.size_bytes} for item in loaded.external_files],
+        "external_files": [{"file": item.name, "bytes": item.size_bytes} for item in loaded.external_files],
         "weight_faults": [str(fault) for fault in loaded.weight_faults],
         "random_ops": list(loaded.random_ops),
         "notes": [*loaded.notes, *front.cleaned.notes],

@@ -13,6 +13,9 @@ from pathlib import Path
 from axtool.artefact import axm
 from axtool.errors import UnsupportedError, UsageError
 from axtool.plan.build import plan
+from axtool.plan.check_program import verify_program
+from axtool.sim.checks import read_commands, read_layers
+from axtool.sim.images import encode_plan, sizes_of
 from axtool.target import Target
 from axtool.target_file import load_target, set_values, target_from_dict
 from axtool.timing.clock import time_plan
@@ -54,7 +57,7 @@ def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[
     step("reading")
     artefact = axm.read(request.model)
     target = target_from_dict(artefact.target) if request.target is None else load_target(request.target)
-    plans = [stage.plan for stage in artefact.device_stages]
+    plans = [_legal(stage.plan, request.model) for stage in artefact.device_stages]
     if request.target is None and not request.settings:
         return target, plans
     target = _changed(target, request.settings)
@@ -92,6 +95,17 @@ def _changed(target: Target, settings: tuple[str, ...]) -> Target:
             )
         changes[key] = value
     return set_values(target, changes) if changes else target
+
+
+def _legal(planned: Plan, where: Path) -> Plan:
+    """The plan of a file, after the checks that an engine makes. Raises UsageError."""
+    try:
+        verify_program(planned.program)
+        layers, layer_offsets, commands, command_offsets = encode_plan(planned)
+        read_commands(commands, command_offsets, read_layers(layers, layer_offsets), sizes_of(planned))
+    except ValueError as error:
+        raise UsageError(f"the plan is not legal: {error}", where=str(where), code="not-axm") from error
+    return planned
 
 
 def _fitting(program: Program, target: Target, model: Path) -> Program:

@@ -14,7 +14,7 @@ def iou(a: Boxes, b: Boxes) -> NDArray[np.float64]:
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])
     overlap = np.clip(high - low, 0, None).prod(2)
     union = area(a)[:, None] + area(b)[None] - overlap
-    return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
+    return np.asarray(np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0))
 
 
 def area(boxes: Boxes) -> NDArray[np.float64]:

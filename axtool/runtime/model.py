@@ -6,7 +6,7 @@ Host stages run in onnxruntime, device stages on the simulated device. Nothing h
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.errors import UsageError, nearest
 from axtool.runtime.device import DeviceSession
+from axtool.sim.engine import native_available
 from axtool.types import TensorSpec
 
 Arrays = dict[str, NDArray[Any]]
@@ -53,10 +54,23 @@ class HostSession:
         except Exception as error:  # onnxruntime's exceptions share no base of their own
             raise UsageError(f"a host stage does not load: {error}", code="bad-host-stage") from error
         self.inputs, self.outputs = stage.inputs, stage.outputs
+        _same_names("input", self.inputs, [value.name for value in self._session.get_inputs()])
+        _same_names("output", self.outputs, [value.name for value in self._session.get_outputs()])
 
     def run(self, values: Mapping[str, NDArray[Any]]) -> Arrays:
-        results = self._session.run(list(self.outputs), {name: values[name] for name in self.inputs})
+        """The outputs by name. Raises UsageError where an op refuses the numbers it is given."""
+        try:
+            results = self._session.run(list(self.outputs), {name: values[name] for name in self.inputs})
+        except Exception as error:  # as above
+            raise UsageError(f"a host stage fails on this input: {error}", code="host-stage-failed") from error
         return dict(zip(self.outputs, results, strict=True))
+
+
+def _same_names(what: str, wanted: Sequence[str], found: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in found:
+            hint = nearest(name, found)
+            raise UsageError(f"a host stage has no {what} '{name}'", hint=hint, code="bad-host-stage")
 
 
 class CompiledModel:
@@ -106,12 +120,25 @@ class CompiledModel:
 def load(path: Path, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> CompiledModel:
     """Read and open an .axm file. Raises UsageError when it is not one, or when its plan breaks its own rules."""
     artefact = axm.read(path)
+    check_isa(isa, engine)
     try:
         return CompiledModel(artefact, engine=engine, threads=threads, isa=isa)
     except ValueError as error:
         raise UsageError(f"the plan is not legal: {error}", where=str(path), code="not-axm") from error
     except MemoryError as error:
         raise UsageError("asks for more memory than there is", where=str(path), code="not-axm") from error
+
+
+def check_isa(isa: str, engine: str) -> None:
+    """Raise UsageError for an instruction set that the native engine does not have on this CPU."""
+    if isa == "auto" or engine != "native" or not native_available():
+        return
+    from axtool.native import _native
+
+    known = ("auto", *_native.cpu()["isas"])
+    if isa not in known:
+        hint = nearest(isa, known)
+        raise UsageError(f"there is no instruction set '{isa}' on this CPU", hint=hint, code="bad-option")
 
 
 def check_feeds(specs: tuple[TensorSpec, ...], feeds: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -69,7 +69,7 @@ def verify_layers(request: Request, count: Callable[[int, int], None] = lambda d
     source = FloatModel(opened.front.parts.stages, threads=request.threads, expose=names, where=str(request.against))
     rows = _rows(opened.model, set(names), target)
     for done, feeds in enumerate(opened.samples, 1):
-        wanted = source.run(feeds)
+        wanted = {**feeds, **source.run(feeds)}
         _, seen = opened.model.run_watched(feeds)
         for device, session, figures in rows:
             _add(device, session, figures, {**seen, **wanted}, wanted, seen)

@@ -7,6 +7,7 @@ plain and on photographic ground.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ def crop(rng: np.random.Generator, size: tuple[int, int], base: Sequence[Image])
     y, x = int(rng.integers(height - h + 1)), int(rng.integers(width - w + 1))
     cut = cv2.resize(picture[y : y + h, x : x + w], (size[1], size[0]), interpolation=cv2.INTER_AREA)
     cut = cut[:, ::-1] if rng.random() < 0.5 else cut
-    return np.clip(cut.astype(np.float32) * rng.uniform(0.6, 1.4), 0, 255).astype(np.uint8)
+    return _bytes(cut.astype(np.float32) * rng.uniform(0.6, 1.4))
 
 
 def text_line(rng: np.random.Generator, size: tuple[int, int], base: Sequence[Image]) -> Image:
@@ -81,12 +82,16 @@ GENERATORS: Mapping[str, Callable[[np.random.Generator, tuple[int, int], Sequenc
 }
 
 
+def _bytes(values: NDArray[Any]) -> Image:
+    return np.asarray(np.clip(values, 0, 255).astype(np.uint8))
+
+
 def _ground(rng: np.random.Generator, size: tuple[int, int], base: Sequence[Image]) -> Image:
     if base and rng.random() < 0.4:
         faded = crop(rng, size, base).astype(np.float32) * 0.35 + rng.uniform(120, 165)
-        return np.clip(faded, 0, 255).astype(np.uint8)
+        return _bytes(faded)
     paper = np.full((*size, 3), rng.uniform(200, 255, 3), np.float32)
-    return np.clip(paper + rng.normal(0, rng.uniform(0, 6), (*size, 1)), 0, 255).astype(np.uint8)
+    return _bytes(paper + rng.normal(0, rng.uniform(0, 6), (*size, 1)))
 
 
 def _write(rng: np.random.Generator, image: Image, at: tuple[int, int], letter: float, room: float) -> None:

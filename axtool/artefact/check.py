@@ -1,0 +1,154 @@
+"""Is an Artefact one that can be used? Names that join, formats that are numbers, memories as large as their slots.
+
+A file from outside may hold anything. What is checked here needs no engine; the commands' addresses are checked by
+the engine that runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from axtool.artefact.stages import Artefact, DeviceStage
+from axtool.ops.encoding import FIELDS, decode_layer, encode_layer
+from axtool.ops.legal import check_layer
+from axtool.target import Target
+from axtool.target_file import target_from_dict
+from axtool.types import Plan, Program, Slot, Tensor, TensorSpec
+
+MAX_ELEMENTS = 2**31  # of one tensor
+MAX_EXTERNAL_BYTES = 2**35
+ALIGNMENT = 64  # bytes that a memory may be longer than its last slot
+
+
+def check_artefact(artefact: Artefact) -> None:
+    """Raises ValueError with the first fault, UsageError for a description of a chip that is not one."""
+    target = target_from_dict(artefact.target)
+    known = _check_specs(artefact.inputs, "input")
+    for index, stage in enumerate(artefact.stages):
+        _check_joined(index, stage.inputs, stage.outputs, known)
+        shapes: Mapping[str, tuple[int, ...] | None] = dict.fromkeys(stage.outputs)
+        if isinstance(stage, DeviceStage):
+            _check_plan(stage.plan, target)
+            tensors = stage.plan.program.tensors
+            for name in stage.inputs:
+                _same_shape(name, known[name], tensors[name].onnx_shape)
+            shapes = {name: tensors[name].onnx_shape for name in stage.outputs}
+        known |= shapes
+    _check_specs(artefact.outputs, "output")
+    for spec in artefact.outputs:
+        _need(spec.name in known, f"output '{spec.name}' is made by no stage")
+        _same_shape(spec.name, known[spec.name], spec.shape)
+
+
+def _check_specs(specs: Sequence[TensorSpec], what: str) -> dict[str, tuple[int, ...] | None]:
+    _need(len({spec.name for spec in specs}) == len(specs), f"an {what} is named twice")
+    for spec in specs:
+        _need(prod(spec.shape) < MAX_ELEMENTS, f"{what} '{spec.name}' has {prod(spec.shape)} elements")
+        _need(_is_type(spec.dtype), f"{what} '{spec.name}' has the unknown type {spec.dtype}")
+    return {spec.name: spec.shape for spec in specs}
+
+
+def _is_type(name: str) -> bool:
+    try:
+        return np.dtype(name).kind in "fiubcUTO"
+    except TypeError:
+        return False
+
+
+def _check_joined(index: int, inputs: Sequence[str], outputs: Sequence[str], known: Mapping[str, object]) -> None:
+    for name in inputs:
+        _need(name in known, f"stage {index} reads '{name}', which nothing makes")
+    for name in outputs:
+        _need(name not in known, f"stage {index} makes '{name}', which is there already")
+    _need(len(outputs) > 0, f"stage {index} makes nothing")
+    _need(len(set(outputs)) == len(outputs), f"stage {index} names an output twice")
+
+
+def _same_shape(name: str, known: tuple[int, ...] | None, wanted: tuple[int, ...]) -> None:
+    _need(known is None or known == wanted, f"'{name}' has the shape {known} in one place and {wanted} in another")
+
+
+def _check_plan(plan: Plan, target: Target) -> None:
+    program = plan.program
+    _check_names(plan)
+    for name, tensor in program.tensors.items():
+        if name not in program.constants:
+            _check_activation(tensor)
+    for name in (*program.inputs, *program.outputs):
+        tensor = program.tensors[name]
+        size = prod(tensor.onnx_shape)
+        _need(size == prod(tensor.shape), f"'{name}' is {tensor.onnx_shape} outside and {tensor.shape} inside")
+    for index, layer in enumerate(program.layers):
+        _need(layer.op in FIELDS, f"layer {index} is '{layer.op}', which is no device op")
+        _need(len(layer.outputs) == 1 and len(layer.inputs) > 0, f"layer {index} wants inputs and one output")
+        check_layer(*decode_layer(encode_layer(layer, program)))
+    _check_slots(plan, target)
+
+
+def _check_names(plan: Plan) -> None:
+    program = plan.program
+    used = [name for layer in program.layers for name in (*layer.inputs, *layer.outputs)]
+    for name in (*program.inputs, *program.outputs, *used):
+        _need(name in program.tensors, f"tensor '{name}' is not described")
+    for name in (*program.inputs, *program.outputs):
+        _need(name not in program.constants, f"constant '{name}' is an input or output")
+    for command in plan.commands:
+        _need(
+            0 <= command.layer < len(program.layers),
+            f"a command is for layer {command.layer} of {len(program.layers)}",
+        )
+
+
+def _check_activation(tensor: Tensor) -> None:
+    shape, form = tensor.shape, tensor.format
+    _need(len(shape) == 4 and shape[0] == 1 and min(shape) > 0, f"'{tensor.name}' is stored as {shape}")
+    _need(prod(shape) < MAX_ELEMENTS, f"'{tensor.name}' has {prod(shape)} elements")
+    _need(form.kind == "int8", f"'{tensor.name}' is {form.kind}, want int8")
+    _need(len(form.scale) == len(form.zero_point) == 1, f"'{tensor.name}' wants one scale and one zero point")
+    _need(-128 <= form.zero_point[0] <= 127, f"'{tensor.name}' has the zero point {form.zero_point[0]}")
+
+
+def _check_slots(plan: Plan, target: Target) -> None:
+    """Slots inside their memories, memories no longer than their slots, and a place for all that the host writes."""
+    program, ends = plan.program, {"ext": 0, "ocm": 0}
+    places: dict[str, Slot] = {}
+    for slot in plan.slots:
+        _need(slot.tensor in program.tensors, f"a slot is for '{slot.tensor}', which is not described")
+        end = slot.offset + slot.size
+        _need(end <= plan.sizes.get(slot.memory, 0), f"the slot of '{slot.tensor}' ends outside {slot.memory}")
+        _need(slot.first <= slot.last < max(len(program.layers), 1), f"the slot of '{slot.tensor}' lives for no layer")
+        ends[slot.memory] = max(ends[slot.memory], end)
+        if slot.memory == "ext":
+            _need(slot.tensor not in places, f"'{slot.tensor}' has two places in ext")
+            places[slot.tensor] = slot
+            _check_external(slot, program, target)
+    for memory, end in ends.items():
+        size = plan.sizes.get(memory, 0)
+        _need(size < end + ALIGNMENT, f"{memory} is {size} bytes, its slots end at {end}")
+    _need(plan.sizes.get("ext", 0) <= MAX_EXTERNAL_BYTES, f"ext is {plan.sizes.get('ext')} bytes")
+    _need(
+        plan.sizes.get("ocm", 0) <= target.memory.ocm_bytes,
+        f"the plan uses {plan.sizes.get('ocm')} bytes on chip, {target.name} has {target.memory.ocm_bytes}",
+    )
+    for name in (*program.inputs, *program.outputs):
+        _need(name in places, f"'{name}' has no place in ext")
+    for name in program.constants:
+        _need(name in places, f"constant '{name}' has no place in ext")
+
+
+def _check_external(slot: Slot, program: Program, target: Target) -> None:
+    """As long as its tensor: the host finds a pixel by dividing the slot by the pixels."""
+    if slot.tensor in program.constants:
+        wanted = program.constants[slot.tensor].nbytes
+    else:
+        _, h, w, c = program.tensors[slot.tensor].shape
+        wanted = h * w * (-(-c // target.channel_multiple) * target.channel_multiple)
+    _need(slot.size == wanted, f"the slot of '{slot.tensor}' is {slot.size} bytes, want {wanted}")
+
+
+def _need(true: bool, otherwise: str) -> None:
+    if not true:
+        raise ValueError(otherwise)
