@@ -7,7 +7,7 @@ header, the tensors, the names, the ops, the shapes. After it a pass may trust t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     overridable: tuple[str, ...] = ()
-    dims_fixed: Mapping[str, int] | None = None
+    dims_fixed: Mapping[str, int] = field(default_factory=dict)
     external_files: tuple[ExternalFile, ...] = ()
     weight_faults: tuple[WeightFault, ...] = ()
     random_ops: tuple[str, ...] = ()

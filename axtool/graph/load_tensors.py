@@ -104,22 +104,25 @@ def type_initializers(model: ir.Model) -> None:
 
 
 def weight_faults(model: ir.Model) -> tuple[WeightFault, ...]:
-    """Initializers that hold NaN or Inf."""
+    """Initializers and constants that hold NaN or Inf."""
     import onnx_ir as ir
 
     floats = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
     index = {node: at for at, node in enumerate(model.graph)}
+    constants = [node.outputs[0] for node in model.graph if node.op_type == "Constant" and node.domain == ""]
     faults = []
-    for name, value in model.graph.initializers.items():
-        if value.const_value is None or value.const_value.dtype not in floats:
+    for value in (*model.graph.initializers.values(), *constants):
+        tensor = ir.convenience.get_const_tensor(value)
+        if tensor is None or tensor.dtype not in floats:
             continue
-        array = value.const_value.numpy()
+        array = tensor.numpy()
         if np.isfinite(array).all():
             continue
         reader = next((node for node in value.consumers()), None)
         label = f"{reader.op_type} '{reader.name}'" if reader is not None else "no node"
         nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
-        faults.append(WeightFault(name, label, index.get(reader, -1) if reader else -1, nan, inf, array.size))
+        at = index.get(reader, -1) if reader is not None else -1
+        faults.append(WeightFault(value.name or "", label, at, nan, inf, array.size))
     return tuple(faults)
 
 

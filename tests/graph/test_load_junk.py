@@ -26,12 +26,14 @@ GOOD = model(NODES, [value("x", [1, 3, 4, 4])], weights=WEIGHTS).SerializeToStri
 
 
 def loads_or_refuses(folder: Path, content: bytes, permissive: bool) -> None:
+    """Anything but an AxError fails the test by itself."""
     path = save(folder, content)
+    refused = ""
     try:
         sites_of(load_model(path, permissive=permissive).model)
     except AxError as error:
-        assert error.code
-        assert str(path) in str(error)
+        refused = str(error)
+    assert not refused or str(path) in refused
 
 
 def test_the_undamaged_model_loads(tmp_path: Path) -> None:

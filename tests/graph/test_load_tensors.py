@@ -153,6 +153,15 @@ def test_nan_and_inf_weights_are_counted_with_their_reader(tmp_path: Path) -> No
     assert "add" in str(fault)
 
 
+def test_nan_in_a_constant_node_is_counted_too(tmp_path: Path) -> None:
+    nodes = [
+        node("Constant", [], ["w"], value_floats=[1.0, float("nan")]),
+        node("Mul", ["w", "w"], ["y"], name="square"),
+    ]
+    (fault,) = load_model(save(tmp_path, model(nodes))).weight_faults
+    assert (fault.initializer, fault.nan, fault.index) == ("w", 1, 1)
+
+
 def test_an_initializer_that_is_an_input_stays_overridable(tmp_path: Path) -> None:
     proto = model(ADD, [value("x"), value("w", [3])], weights={"w": np.ones(3, np.float32)})
     loaded = load_model(save(tmp_path, proto))

@@ -70,7 +70,7 @@ def test_a_three_dimensional_window_keeps_its_axes(tmp_path: Path) -> None:
 
 
 def scatter(x: Array, w: Array, attrs: dict[str, Any]) -> Array:
-    """ConvTranspose by its definition, with canonical pads: tap (ky, kx) of x[iy, ix] lands on out[iy*s + ky*d - pad]."""
+    """ConvTranspose by its definition, with canonical pads: tap ky of row iy lands on row iy * s + ky * d - pad."""
     (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["strides"], attrs["dilations"]
     top, left, bottom, right = attrs["pads"]
     _, _, h, width = x.shape
