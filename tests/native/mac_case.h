@@ -56,7 +56,7 @@ inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int
   const int quads = depthwise ? 1 : (cing + 3) / 4, tap_bytes = depthwise ? 16 : quads * 64;
   c.w.assign(size_t(blocks) * taps * tap_bytes, 0);
   c.params.assign(size_t(blocks) * 64, 0);
-  const int per_group = blocks_of(coutg);
+  const int per_group = blocks_of(coutg), largest = r.in(0, 1) ? 128 : r.in(1, 64), outliers = r.in(2, 200);
   for (int b = 0; b < blocks; ++b)
     for (int lane = 0; lane < 16; ++lane) {
       int32_t *p = c.params.data() + b * 64 + lane;
@@ -64,7 +64,7 @@ inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int
       int sum = 0;
       for (int tap = 0; tap < taps; ++tap)
         for (int i = 0; i < (depthwise ? 1 : cing); ++i) {
-          const int v = r.in(-128, 127);
+          const int v = r.in(0, outliers) ? r.in(-largest, largest - 1) : r.in(-128, 127);
           const size_t at = (size_t(b) * taps + tap) * tap_bytes + (depthwise ? lane : i / 4 * 64 + lane * 4 + i % 4);
           c.w[at] = int8_t(v), sum += v;
         }

@@ -3,8 +3,8 @@
 #ifdef __AVX2__
 #include <immintrin.h>
 
+#include "mac_avx2_bytes.h"
 #include "mac_avx2_depthwise.h"
-#include "mac_avx2_sums.h"
 #include "mac_avx2_winograd.h"
 #include "mac_conv.h"
 #include "mac_depthwise.h"
@@ -15,7 +15,8 @@ namespace {
 struct Avx2 {
   using X = int16_t;
   using W = int16_t;
-  static constexpr int offset = 0, kPixels = 6, kBlocks = 1;
+  using Step = MacRun;
+  static constexpr int kCopies = 1, offset = 0, kPixels = 6, kBlocks = 1;
   static constexpr int64_t kBandBytes = 160 << 10;  // of a 512 KB second level cache
 
   static void expand(const int8_t *src, int16_t *dst, int n) {
@@ -63,12 +64,15 @@ struct Avx2 {
 size_t mac_scratch_avx2(const MacTask &t) {
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, nullptr).scratch_bytes;
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, nullptr).scratch_bytes;
-  return ConvDriver<Avx2>(t, nullptr).scratch_bytes;
+  // which of the two runs depends on the weights
+  const size_t pairs = ConvDriver<Avx2>(t, nullptr).scratch_bytes, bytes = ConvDriver<Avx2Bytes>(t, nullptr).scratch_bytes;
+  return pairs > bytes ? pairs : bytes;
 }
 
 void run_mac_avx2(const MacTask &t, void *scratch) {
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, scratch).run();
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, scratch).run();
+  if (Avx2Bytes::suits(t)) return ConvDriver<Avx2Bytes>(t, scratch).run();
   ConvDriver<Avx2>(t, scratch).run();
 }
 

@@ -22,7 +22,8 @@ namespace {
 struct Avx512 {
   using X = uint8_t;
   using W = int8_t;
-  static constexpr int offset = 128, kPixels = 8, kBlocks = 2;
+  using Step = MacRun;
+  static constexpr int kCopies = 1, offset = 128, kPixels = 8, kBlocks = 2;
   static constexpr int64_t kBandBytes = 160 << 10;
 
   static void expand(const int8_t *src, uint8_t *dst, int n) {

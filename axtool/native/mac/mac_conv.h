@@ -6,7 +6,10 @@
 //   expand(src, dst, n)         n activations to X
 //   W, weight_elements(quads)   prepared weights of a block, or 0 elements when the stored ones serve
 //   prepare(src, dst, quads)
-//   tile(n, blocks, p, runs, w, w_stride, out)    see Out below
+//   tile(t, n, blocks, p, runs, count, w, w_stride, out, y)    n pixels: bases p in the band, and where they go, y
+// and if kCopies is more than 1, what the weights of each block decide (see mac_avx2_bytes.h):
+//   copy(band, elements, step)                    makes the other copies of the band, step elements apart
+//   arrange(w, runs, count, step, steps, dst)     prepares weights and a list of Step in place of the runs
 // Everything here is static or a template over I: see mac_scalar.h.
 #pragma once
 #include <cstring>
@@ -22,6 +25,7 @@ template <class I>
 struct ConvDriver {
   using X = typename I::X;
   using W = typename I::W;
+  using Step = typename I::Step;
   static constexpr int64_t kBandBytes = I::kBandBytes;
 
   const MacTask &t;
@@ -32,7 +36,9 @@ struct ConvDriver {
   int32_t *in_offset;                 // [pixels of the band] element of the band
   int64_t *out_offset;                // [pixels of the band] byte of y
   X *band;
+  int64_t copy_step;                  // elements between copies of the band
   W *weights;
+  Step *steps;
   size_t scratch_bytes;
 
   // rows: of a band, 0 to choose.
@@ -45,7 +51,9 @@ struct ConvDriver {
     in_offset = static_cast<int32_t *>(carve.take(sizeof(int32_t) * band_rows * t.ow));
     out_offset = static_cast<int64_t *>(carve.take(sizeof(int64_t) * band_rows * t.ow));
     weights = static_cast<W *>(carve.take(sizeof(W) * I::weight_elements(t.kh * t.kw * quads) * I::kBlocks));
-    band = static_cast<X *>(carve.take(sizeof(X) * (band_elements() + 64)));
+    steps = I::kCopies > 1 ? static_cast<Step *>(carve.take(sizeof(Step) * 2 * (t.kh * t.kw * quads + 1))) : nullptr;
+    copy_step = int64_t(band_elements() + 63) / 64 * 64;
+    band = static_cast<X *>(carve.take(sizeof(X) * (copy_step * I::kCopies + 64)));
     scratch_bytes = carve.used;
   }
 
@@ -88,6 +96,7 @@ struct ConvDriver {
         fill_row(inside.x + channel, dst + int64_t(inside.left) * pixel, inside.right - inside.left,
                  plan.ix_step * t.x_pixel);
     }
+    if constexpr (I::kCopies > 1) I::copy(band, plan.in_rows * row, copy_step);
   }
 
   void fill_row(const int8_t *src, X *dst, int pixels, int64_t step) {
@@ -111,14 +120,20 @@ struct ConvDriver {
     int64_t stride = int64_t(elements);
     if (elements == 0) {
       w = reinterpret_cast<const W *>(stored), stride = int64_t(all_quads) * 64;
-    } else {
+    } else if constexpr (I::kCopies == 1) {
       for (int b = 0; b < count; ++b) I::prepare(stored + int64_t(b) * all_quads * 64, weights + b * elements, all_quads);
     }
     BlockOut out[I::kBlocks];
     for (int b = 0; b < count; ++b) mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b));
     for (int i = 0, at = 0; i < plan.phases; at += phases[i].rows * phases[i].cols, ++i) {
       for (int b = 0; b < count; ++b) set_bias(&out[b], phases[i], stored + int64_t(b) * all_quads * 64);
-      run_pixels(phases[i], at, count, w, stride, out, c - t.oc);
+      const MacRun *own = runs + phases[i].first_run;
+      if constexpr (I::kCopies > 1) {
+        const int n = I::arrange(stored, own, phases[i].runs, copy_step, steps, weights);
+        run_pixels(phases[i], at, count, steps, n, w, stride, out, c - t.oc);
+      } else {
+        run_pixels(phases[i], at, count, own, phases[i].runs, w, stride, out, c - t.oc);
+      }
     }
   }
 
@@ -152,7 +167,8 @@ struct ConvDriver {
   }
 
   // All pixels of a phase (from number `at` of the list), in groups of nearly equal size.
-  void run_pixels(const MacPhase &phase, int at, int blocks, const W *w, int64_t stride, const BlockOut *out, int c) {
+  void run_pixels(const MacPhase &phase, int at, int blocks, const Step *list, int count, const W *w, int64_t stride,
+                  const BlockOut *out, int c) {
     const int end = at + phase.rows * phase.cols, most = I::kPixels;
     const int groups = (end - at + most - 1) / most;
     for (int g = 0; g < groups; ++g) {
@@ -160,7 +176,7 @@ struct ConvDriver {
       const X *p[I::kPixels];
       int8_t *y[I::kPixels];
       for (int i = 0; i < size; ++i) p[i] = band + in_offset[at + i], y[i] = t.y + out_offset[at + i] + c;
-      I::tile(t, size, blocks, p, runs + phase.first_run, phase.runs, w, stride, out, y);
+      I::tile(t, size, blocks, p, list, count, w, stride, out, y);
       at += size;
     }
   }

@@ -53,7 +53,8 @@ inline void neon_finish(const MacTask &t, const BlockOut &out, const int32x4_t *
 struct Neon {
   using X = int8_t;
   using W = int8_t;
-  static constexpr int offset = 0, kPixels = 4, kBlocks = 1;
+  using Step = MacRun;
+  static constexpr int kCopies = 1, offset = 0, kPixels = 4, kBlocks = 1;
   static constexpr int64_t kBandBytes = 96 << 10;
 
   static void expand(const int8_t *src, int8_t *dst, int n) { memcpy(dst, src, size_t(n)); }
