@@ -8,6 +8,31 @@
 namespace axtool {
 namespace {
 
+constexpr size_t kMaxParts = 64;  // of a view; beyond, older steps are believed to show through
+
+// Boxes less `hole`: what is above and below it, then left and right of it, then before and behind it in channels.
+std::vector<Box> without(const std::vector<Box> &boxes, const Box &hole) {
+  std::vector<Box> rest;
+  for (Box b : boxes) {
+    const Box both = intersection(b, hole);
+    if (empty(both)) {
+      rest.push_back(b);
+      continue;
+    }
+    const int64_t ends[] = {b.y + b.h, b.x + b.w, b.c + b.n};
+    auto keep = [&](const Box &part) {
+      if (!empty(part)) rest.push_back(part);
+    };
+    keep({b.y, b.x, b.c, both.y - b.y, b.w, b.n});
+    keep({both.y + both.h, b.x, b.c, ends[0] - both.y - both.h, b.w, b.n});
+    keep({both.y, b.x, b.c, both.h, both.x - b.x, b.n});
+    keep({both.y, both.x + both.w, b.c, both.h, ends[1] - both.x - both.w, b.n});
+    keep({both.y, both.x, b.c, both.h, both.w, both.c - b.c});
+    keep({both.y, both.x, both.c + both.n, both.h, both.w, ends[2] - both.c - both.n});
+  }
+  return rest;
+}
+
 // Which steps may have written each byte of the on-chip memory, as the steps are walked in order.
 class Writers {
  public:
@@ -33,8 +58,8 @@ class Writers {
   }
 
   struct Seen {
-    std::vector<int> steps;  // newest first
-    bool before;             // some byte may be from before the first command
+    std::vector<int> steps;      // newest first
+    std::vector<View> unwritten;  // parts whose bytes may be from before the first command
   };
 
   // Where the bytes of a view may come from.
@@ -47,14 +72,18 @@ class Writers {
     }
     std::sort(all.begin(), all.end(), std::greater<int>());
     all.erase(std::unique(all.begin(), all.end()), all.end());
-    Seen seen{{}, before};
+    Seen seen;
+    std::vector<Box> left = {view.box};  // not yet explained by a newer step
     for (int d : all) {
-      if (!overlaps(steps_[size_t(d)].write, view)) continue;
+      const View &w = steps_[size_t(d)].write;
+      auto touches = [&](const Box &box) { return overlaps(w, part_of(view, box)); };
+      if (std::none_of(left.begin(), left.end(), touches)) continue;
       seen.steps.push_back(d);
-      if (!covers(steps_[size_t(d)].write, view)) continue;
-      seen.before = false;  // nothing older is left of what is read
-      break;
+      if (covers(w, view)) left.clear();
+      else if (same_origin(w, view) && left.size() < kMaxParts) left = without(left, w.box);
     }
+    for (const Box &box : left)
+      if (before) seen.unwritten.push_back(part_of(view, box));
     return seen;
   }
 
@@ -109,13 +138,13 @@ std::vector<Use> find_uses(const std::vector<Step> &steps, int64_t size, std::ve
       if (step.reads[r].memory != 1) continue;
       const Writers::Seen seen = writers.read(step.reads[r]);
       View source;
-      const bool one = seen.steps.size() == 1 && !seen.before && steps[size_t(seen.steps[0])].load;
+      const bool one = seen.steps.size() == 1 && seen.unwritten.empty() && steps[size_t(seen.steps[0])].load;
       if (one && at_source(steps[size_t(seen.steps[0])], step.reads[r], &source)) {
         uses.push_back({i, r, seen.steps[0], source});
         continue;
       }
       for (int d : seen.steps) keep[size_t(d)] = 1;
-      if (seen.before) unwritten.push_back(step.reads[r]);
+      unwritten.insert(unwritten.end(), seen.unwritten.begin(), seen.unwritten.end());
     }
     if (step.write.memory == 1) writers.write(i);
   }
