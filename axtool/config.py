@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return value
 
 
-def refuse_overwrite(path: Path, *, force: bool) -> None:
-    """Raise UsageError when `path` cannot become a new file: it exists (without `force`), or its folder does not."""
+def refuse_overwrite(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Raise UsageError when `path` cannot become a new file: it exists (without `force`), its folder does not, or it
+    is one of the `inputs`, which not even `force` replaces.
+    """
+    if any(path.resolve() == other.resolve() for other in inputs):
+        raise UsageError(
+            "is an input of this command", where=str(path), hint="choose another name", code="output-is-input"
+        )
     if path.is_dir():
         raise UsageError("is a folder; want a file name", where=str(path), code="output-is-folder")
     if path.exists() and not force:

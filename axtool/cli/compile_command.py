@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from axtool.cli import options as o
-from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
+from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
+from axtool.config import refuse_overwrite
+from axtool.errors import UsageError
 
 QUANT = "Calibration"
+METHODS = ("minmax", "percentile")
 
 
 def compile_command(
@@ -71,15 +74,22 @@ def compile_command(
 ) -> None:
     """Compile MODEL.onnx: cut, calibrate, quantize, plan, and write one .axm file.
 
-    Example: axtool compile model.onnx --calib images/ --resize letterbox -o model.axm
+    \b
+    Examples:
+      axtool compile model.onnx --calib images/ --resize letterbox -o model.axm
+      axtool compile model.onnx --ranges ranges.json --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
+    if calib and ranges is not None:
+        raise UsageError("--calib and --ranges are both given", hint="give one of them", code="bad-option")
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
     from axtool.quant.ranges import write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
 
     out = out or Path(model.name).with_suffix(".axm")
+    for path in filter(None, (out, save_ranges)):
+        refuse_overwrite(path, force=force, inputs=[model, *filter(None, (ranges,)), *map(Path, calib or ())])
     chosen = Options(
         target=target,
         reading=Reading(
@@ -93,7 +103,7 @@ def compile_command(
         ),
         calib=tuple(calib or ()),
         ranges=ranges,
-        method=method,
+        method=o.choice(method, METHODS, "--method"),
         percentile=percentile,
         limit=limit,
         preparation=o.preparation(resize, mean, std, scale, color, layout, fill),
@@ -107,5 +117,5 @@ def compile_command(
     document = compiled_document(compiled.artefact, out)
     if as_json:
         emit(document)
-    else:
-        say(compiled_text(document), quiet=quiet)
+    elif not quiet:
+        typer.echo(compiled_text(document))

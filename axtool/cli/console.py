@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -37,6 +38,8 @@ class _Words(logging.Handler):
 
 def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
     """Say warnings, and with `verbose` notes, on stderr; with `quiet` neither."""
+    if not verbose:
+        warnings.simplefilter("ignore")  # what libraries say about their own insides
     logger = logging.getLogger("axtool")
     logger.handlers = [_Words()]
     logger.propagate = False

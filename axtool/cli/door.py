@@ -6,62 +6,97 @@ never shows a traceback; a bug shows one only with `-v`.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from axtool import __version__
 from axtool.errors import AxError, EnvironmentFault, Exit
 
 REPORT_HINT = "this is a bug in axtool: run again with -v for the traceback and report it"
+EVERYWHERE = ("--json", "-q", "--quiet", "-v", "--verbose")  # before the command they mean the same as behind it
+WHEELS = {"cv2": "opencv-python-headless", "yaml": "pyyaml", "onnx_ir": "onnx-ir"}  # modules of another name
 
 
 def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) -> int:
     """Run a typer app; the exit code. Everything that can go wrong ends here."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    args = _arranged(sys.argv[1:] if argv is None else argv)
     try:
-        code = app(args=args, standalone_mode=False, prog_name=program)
-        code = int(code) if isinstance(code, int) else 0
+        code = _guarded(app, args, program)
         sys.stdout.flush()
-    except (KeyboardInterrupt, EOFError):
-        return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
-    except AxError as error:
-        return _fail(args, program, error, error.exit)
     except BrokenPipeError:
         # The reader of our stdout left (`| head`): nothing to say and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
-    except MemoryError:
-        fault = EnvironmentFault("out of memory", hint="use a smaller input or a machine with more", code="no-memory")
-        return _fail(args, program, fault, fault.exit)
-    except Exception as error:
-        return _unexpected(args, program, error)
     return code
 
 
-def _unexpected(args: list[str], program: str, error: Exception) -> int:
-    if hasattr(error, "format_message"):  # a usage error of the argument parser
-        context = getattr(error, "ctx", None)
-        path = getattr(context, "command_path", program)
-        usage = AxError(error.format_message(), hint=f"see `{path} --help`", code="usage")
-        return _fail(args, program, usage, Exit.USAGE)
+def _arranged(argv: Sequence[str]) -> list[str]:
+    """`--json compile m.onnx` as `compile --json m.onnx`."""
+    flags = list(takewhile(lambda word: word in EVERYWHERE, argv))
+    rest = list(argv[len(flags) :])
+    return [rest[0], *flags, *rest[1:]] if rest and not rest[0].startswith("-") else [*flags, *rest]
+
+
+def _guarded(app: Callable[..., Any], args: list[str], program: str) -> int:
+    try:
+        code = app(args=args, standalone_mode=False, prog_name=program)
+        return int(code) if isinstance(code, int) else int(Exit.OK)
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
+    except Exception as error:
+        return _failed(args, program, error)
+
+
+def _failed(args: list[str], program: str, error: Exception) -> int:
     if type(error).__name__ == "Exit":  # an early exit of the parser, such as after --help
         return int(getattr(error, "exit_code", 0))
     if type(error).__name__ == "Abort":
         return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
-    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("axtool"):
-        fault = EnvironmentFault(f"the package {error.name} is missing", hint=f"pip install {error.name}")
-        return _fail(args, program, fault, fault.exit)
-    if isinstance(error, OSError) and error.filename is not None:
-        fault = EnvironmentFault(error.strerror or str(error), where=str(error.filename), code="io")
-        return _fail(args, program, fault, fault.exit)
+    known = error if isinstance(error, AxError) else _of_parser(error, program) or _of_machine(error)
+    if known is not None:
+        if _verbose(args) and isinstance(known, EnvironmentFault):
+            traceback.print_exception(error, file=sys.stderr)
+        return _fail(args, program, known, known.exit)
     if _verbose(args):
-        traceback.print_exc(file=sys.stderr)
+        traceback.print_exception(error, file=sys.stderr)
     internal = AxError(f"internal error: {type(error).__name__}: {error}", hint=REPORT_HINT, code="internal")
     return _fail(args, program, internal, Exit.INTERNAL)
+
+
+def _of_parser(error: Exception, program: str) -> AxError | None:
+    """A usage error of the argument parser. It is told by what it can do: the parser comes inside of typer."""
+    if not hasattr(error, "format_message"):
+        return None
+    path = getattr(getattr(error, "ctx", None), "command_path", program)
+    return AxError(error.format_message(), hint=f"see `{path} --help`", code="usage")
+
+
+def _of_machine(error: Exception) -> AxError | None:
+    """What the machine lacks: memory, a package, space, permission."""
+    if isinstance(error, MemoryError):
+        return EnvironmentFault("out of memory", hint="use a smaller input or a machine with more", code="no-memory")
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("axtool"):
+        top = error.name.split(".")[0]
+        return EnvironmentFault(
+            f"the package {top} is missing", hint=f"pip install {WHEELS.get(top, top)}", code="missing-package"
+        )
+    if isinstance(error, OSError) and error.errno is not None:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return EnvironmentFault(
+            error.strerror or str(error),
+            where=str(error.filename or ""),
+            hint="free some space and try again" if full else "",
+            code="disk-full" if full else "io",
+        )
+    return None
 
 
 def _fail(args: list[str], program: str, error: AxError, code: int) -> int:
@@ -100,8 +135,9 @@ def failure(error: AxError, code: int, *, command: str) -> dict[str, Any]:
 
 
 def _command(args: list[str], program: str) -> str:
+    """`run`, `axzoo build`; the program's own name where no command is given."""
     word = next((arg for arg in args if not arg.startswith("-")), "")
-    return word if program == "axtool" else f"{program} {word}".strip()
+    return word or program if program == "axtool" else f"{program} {word}".strip()
 
 
 def _verbose(args: list[str]) -> bool:

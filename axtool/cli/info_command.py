@@ -26,7 +26,10 @@ def info_command(
 ) -> None:
     """Describe a model: inputs, outputs, ops, MACs, the split with reasons, formats, memory, provenance.
 
-    Examples: axtool info model.onnx --support · axtool info model.axm --tensors
+    \b
+    Examples:
+      axtool info model.onnx --support
+      axtool info model.axm --tensors --memory
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.inspect import inspect

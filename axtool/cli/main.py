@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
 from axtool.cli import door
 from axtool.cli.compile_command import compile_command
+from axtool.cli.console import Json, Quiet, Verbose
 from axtool.cli.info_command import info_command
 from axtool.cli.profile_command import profile_command
 from axtool.cli.run_command import run_command
 from axtool.cli.targets_command import targets_command
 from axtool.cli.verify_command import verify_command
-from axtool.cli.version import show_version
+from axtool.cli.version import Version, without_command
 
 EPILOG = """Examples:
 
@@ -29,7 +29,6 @@ Exit codes: 0 done, 1 a check said no, 2 usage or bad input, 3 unsupported, 4 en
 
 app = typer.Typer(
     name="axtool",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,16 +36,16 @@ app = typer.Typer(
 )
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version (with --json as JSON).", is_eager=True)
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --version: JSON.", is_eager=True)] = False,
+    context: typer.Context,
+    version: Version = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Compile ONNX vision models for edge NPUs, run them bit for bit, and account for every cycle."""
-    if version:
-        show_version(as_json=as_json)
+    without_command(context, version=version, as_json=as_json)
 
 
 app.command("compile")(compile_command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axtool.errors import UsageError
+from axtool.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from axtool.inputs.prepare import Preparation
@@ -85,6 +85,13 @@ def preparation(
     from axtool.inputs.prepare import Preparation
 
     return replace(base or Preparation(), **chosen)  # type: ignore[arg-type]
+
+
+def choice(word: str, known: Sequence[str], option: str) -> str:
+    """The word, which must be a known one."""
+    if word not in known:
+        raise UsageError(f"{option} {word}: want {', '.join(known)}", hint=nearest(word, known), code="bad-option")
+    return word
 
 
 def number(text: str, option: str) -> float:

@@ -43,30 +43,28 @@ def profile_command(
 ) -> None:
     """Print the modelled cycles of every layer, exclusive by category, with what bound it.
 
-    Examples: axtool profile model.axm --sort cycles --top 10 · axtool profile model.onnx --target qc-u-1d5-8mb
+    \b
+    Examples:
+      axtool profile model.axm --sort cycles --top 10
+      axtool profile model.onnx --target qc-u-1d5-8mb --set memory.ocm_bytes=4MiB
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.config import refuse_overwrite, write_whole
-    from axtool.errors import CheckFailed
+    from axtool.errors import Exit
     from axtool.report.profile import Request, profile
-    from axtool.report.profiled import arrange, gates, profile_csv, profile_document, profile_text
+    from axtool.report.profiled import arrange, judged, profile_csv, profile_document, profile_text
 
     if csv is not None:
-        refuse_overwrite(csv, force=force)
+        refuse_overwrite(csv, force=force, inputs=[model])
     request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim))
     with Progress(quiet=quiet).shown() as progress:
         document = profile_document(str(model), profile(request, progress.step))
     rows = arrange(document, by=by, sort=sort, top=top)
     if csv is not None:
         write_whole(csv, profile_csv(rows).encode(), force=force)
-    limits = {"latency_ms": max_latency, "cycles": max_cycles}
-    exceeded = gates(document, limits)
-    moved = document["external_read_bytes"] + document["external_write_bytes"]
-    if max_external_bytes is not None and moved > max_external_bytes:
-        exceeded.append(f"external bytes are {moved:,}, the limit {max_external_bytes:,.0f}")
-    if exceeded:
-        raise CheckFailed("the profile exceeds a limit", where=str(model), details=exceeded, code="gate-exceeded")
+    document |= judged(document, latency_ms=max_latency, cycles=max_cycles, external_bytes=max_external_bytes)
     if as_json:
         emit(document)
     else:
         typer.echo(profile_text(document, rows))
+    raise typer.Exit(Exit.CHECK_FAILED if document["exceeded"] else Exit.OK)

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 def run_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .axm file, or an .onnx with --engine float.")],
     data: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="An image, .npy or .npz, or NAME=file.")
+        list[str] | None, typer.Argument(metavar="INPUT", help="An image, .npy or .npz, or NAME=file.")
     ] = None,
     inputs: Annotated[
         list[str] | None, typer.Option("--input", "-i", metavar="NAME=FILE", help="Data of one input, or a feeds.npz.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.npz", help="Save the outputs as arrays.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE.npz", help="Save the outputs as arrays (.npz; .npy for one)."),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE.png", help="Save the picture with what was found.")
+        Path | None,
+        typer.Option("--save", metavar="FILE.png", help="Save the picture with what was found (.png, .jpg)."),
     ] = None,
     engine: Annotated[
         str, typer.Option("--engine", "-e", metavar="native|reference|float", help="The bits of the first two agree.")
@@ -55,15 +57,21 @@ def run_command(
 ) -> None:
     """Run a model on one input and print what comes out.
 
-    Examples: axtool run model.axm photo.jpg --save annotated.png · axtool run model.onnx --engine float -i x=feed.npy
+    \b
+    Examples:
+      axtool run model.axm photo.jpg --save annotated.png
+      axtool run model.onnx --engine float --input x=feed.npy -o out.npz
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.config import refuse_overwrite, write_whole
     from axtool.report.results import run_document, run_text
 
-    for path in filter(None, (out, save)):
-        refuse_overwrite(path, force=force)
     items = (*(data or ()), *(inputs or ()))
+    files = [model, *(Path(item.rsplit("=", 1)[-1]) for item in items)]
+    for path, option, suffixes in ((out, "--out", (".npz", ".npy")), (save, "--save", (".png", ".jpg", ".jpeg"))):
+        if path is not None:
+            o.choice(path.suffix.lower(), suffixes, option)
+            refuse_overwrite(path, force=force, inputs=files)
 
     def prepare(base: Preparation | None) -> Preparation | None:
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
@@ -86,7 +94,7 @@ def run_command(
 
         save_arrays(out, frame.outputs, force=force)
     if save is not None:
-        write_whole(save, frame.drawn(), force=force)
+        write_whole(save, frame.drawn(save.suffix), force=force)
     document = run_document(str(model), frame.engine, frame.outputs, frame.times_s, frame.modelled_ms, frame.result)
     if as_json:
         emit(document)

@@ -11,14 +11,18 @@ from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
 
 def targets_command(
     action: Annotated[str, typer.Argument(metavar="list|show|check")] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="[TARGET]", help="A name of the list, or a YAML file.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="TARGET", help="A name of the list, or a YAML file.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """List the chips, show one with the provenance of its numbers, or check a YAML file.
 
-    Examples: axtool targets list · axtool targets show qc-u-1d7-16mb · axtool targets check my-chip.yaml
+    \b
+    Examples:
+      axtool targets list
+      axtool targets show qc-u-1d7-16mb
+      axtool targets check my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.chips import chips_document, chips_text

@@ -59,7 +59,10 @@ def verify_command(
 ) -> None:
     """Compare a compiled model with its source over a data set; exit 1 when it is out of tolerance.
 
-    Examples: axtool verify model.axm --against model.onnx --data images/ · axtool verify … --layers --limit 8
+    \b
+    Examples:
+      axtool verify model.axm --against model.onnx --data images/
+      axtool verify model.axm --against model.onnx --data images/ --layers --limit 8
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.verified import verified_document, verified_text

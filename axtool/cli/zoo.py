@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from axtool.cli import door
-from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
-from axtool.cli.version import show_version
+from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
+from axtool.cli.version import Version, without_command
 
 app = typer.Typer(
     name="axzoo",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -24,19 +23,27 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `axzoo list`, or your own .yaml or .py.")]
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --version: JSON.", is_eager=True)] = False,
+    context: typer.Context,
+    version: Version = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Models with their sources, input preparation, calibration data and expected accuracy."""
-    if version:
-        show_version(as_json=as_json)
+    without_command(context, version=version, as_json=as_json)
 
 
 @app.command("list")
 def list_command(as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
-    """List the models. Reads the configs, runs nothing."""
+    """List the models. Reads the configs, runs nothing.
+
+    \b
+    Examples:
+      axzoo list
+      axzoo list --json
+    """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.tables import table
     from axtool.report.units import header
@@ -52,7 +59,13 @@ def list_command(as_json: Json = False, quiet: Quiet = False, verbose: Verbose =
 
 @app.command("info")
 def info_command(model: Name, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
-    """Show a model: licence, source, input, calibration, expected accuracy. Reads the config, runs nothing."""
+    """Show a model: licence, source, input, calibration, expected accuracy. Reads the config, runs nothing.
+
+    \b
+    Examples:
+      axzoo info digits-v8det
+      axzoo info ./my-model.yaml
+    """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.units import header
     from axtool.zoo.catalogue import find
@@ -80,7 +93,9 @@ def build_command(
 ) -> None:
     """Fetch, compile and, with --verify, judge a model.
 
-    Example: axzoo build digits-v8det -o digits.axm --verify
+    \b
+    Examples:
+      axzoo build digits-v8det -o digits.axm --verify
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.compiler import compile_file, options_of
@@ -105,8 +120,8 @@ def build_command(
     document = built_document(entry.config.name, compiled.artefact, path, rows)
     if as_json:
         emit(document)
-    else:
-        say(built_text(document), quiet=quiet)
+    elif not quiet:
+        typer.echo(built_text(document))
     raise typer.Exit(1 if document["status"] == "failed" else 0)
 
 

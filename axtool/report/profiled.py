@@ -39,6 +39,8 @@ def profile_document(model: str, timings: Sequence[Timing]) -> dict[str, Any]:
         "ocm_bytes": first["ocm_bytes"],
         "external_read_bytes": sum(stage["read_bytes"] for stage in stages),
         "external_write_bytes": sum(stage["write_bytes"] for stage in stages),
+        "external_bytes": sum(stage["read_bytes"] + stage["write_bytes"] for stage in stages),
+        "exceeded": [],
         "layers": layers,
     }
 
@@ -87,6 +89,7 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
             f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written",
             "",
             bars(document["ledger_cycles"]),
+            *(f"failed: {line}" for line in document["exceeded"]),
         )
     )
 
@@ -111,13 +114,14 @@ def profile_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def gates(document: Mapping[str, Any], limits: Mapping[str, float | None]) -> list[str]:
-    """What exceeds its limit, one line each; `limits` are by key of the document, None for no limit."""
-    return [
+def judged(document: Mapping[str, Any], **limits: float | None) -> dict[str, Any]:
+    """The status of a document, and what exceeds its limit, one line each. No limit is None."""
+    exceeded = [
         f"{key} is {document[key]:,.6g}, the limit {limit:,.6g}"
         for key, limit in limits.items()
         if limit is not None and document[key] > limit
     ]
+    return {"status": "failed" if exceeded else "ok", "exceeded": exceeded}
 
 
 def _by_op(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -22,4 +22,4 @@ def table(
     console = Console(file=sys.stdout, highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
     with console.capture() as capture:
         console.print(drawn)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").splitlines())
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

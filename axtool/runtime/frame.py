@@ -37,8 +37,8 @@ class Frame:
     result: Mapping[str, Any] | None
     picture: Path | None
 
-    def drawn(self) -> bytes:
-        """The picture with what was found on it, as PNG. Raises UsageError where there is nothing to draw."""
+    def drawn(self, suffix: str = ".png") -> bytes:
+        """The picture with what was found on it, as a file of that kind. Raises UsageError for nothing to draw."""
         if self.picture is None:
             raise UsageError("--save draws on a picture", hint="give one image as input", code="nothing-to-draw")
         if self.result is None:
@@ -47,7 +47,7 @@ class Frame:
                 hint="compile it from a zoo config that names the task, or use -o for the arrays",
                 code="nothing-to-draw",
             )
-        return draw(self.picture, self.result)
+        return draw(self.picture, self.result, suffix)
 
 
 def run_axm(

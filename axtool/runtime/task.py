@@ -74,8 +74,8 @@ def _objects(
     return {"kind": "detection", "threshold": threshold, "detections": rows}
 
 
-def draw(picture: Path, result: Mapping[str, Any]) -> bytes:
-    """The picture as PNG bytes, with boxes and labels, or the best class in the corner."""
+def draw(picture: Path, result: Mapping[str, Any], suffix: str = ".png") -> bytes:
+    """The picture as bytes of a .png or .jpg, with boxes and labels, or the best class in the corner."""
     import cv2
 
     from axtool.inputs.images import read_image
@@ -95,7 +95,7 @@ def draw(picture: Path, result: Mapping[str, Any]) -> bytes:
         _write(image, f"{row['label']} {row['score']:.2f}", (x1, y1), colour, thick)
     for row in result.get("classes", ())[:1]:
         _write(image, f"{row['label']} {row['score']:.2f}", (0, 0), _COLOURS[0], thick)
-    return bytes(cv2.imencode(".png", image)[1].tobytes())
+    return bytes(cv2.imencode(suffix, image)[1].tobytes())
 
 
 _COLOURS = (
