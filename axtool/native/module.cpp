@@ -73,10 +73,11 @@ static void run(Engine &engine, const Bytes &ext, const Bytes &ocm, const nb::ob
 using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-static size_t histogram(const Floats &x, int exponent, const Counts &counts) {
+static std::tuple<size_t, float, float> histogram(const Floats &x, int exponent, const Counts &counts) {
   if (counts.shape(0) % 2 == 0) throw Refusal("counts: want an odd number of bins");
   nb::gil_scoped_release free_threads;
-  return histogram_f32(x.shape(0), x.data(), exponent, counts.shape(0), counts.data());
+  const Seen seen = histogram_f32(x.shape(0), x.data(), exponent, counts.shape(0), counts.data());
+  return {seen.homeless, seen.low, seen.high};
 }
 
 static nb::dict cpu() {
@@ -104,7 +105,7 @@ NB_MODULE(_native, m) {
   m.def("cpu", &cpu, "{'isas': instruction sets that can be asked for, 'best': the one that 'auto' takes}");
   m.def("op_table", &op_table, "The ops as the engine decodes them: (name, [(field, width)]), by opcode.");
   m.def("histogram_f32", &histogram, "x"_a, "exponent"_a, "counts"_a,
-        "Count trunc(x * 2^-exponent) around the middle of counts; gives how many values had no bin.");
+        "Count trunc(x * 2^-exponent) around the middle of counts, unless a value has no bin: (such values, low, high)");
   nb::class_<Engine>(m, "Engine", "Executes rows of axtool.ops.encoding; see axtool.sim.engine.open_engine.")
       .def(
           "__init__",

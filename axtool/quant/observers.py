@@ -45,7 +45,7 @@ class MinMax:
 
     def _fold(self, array: NDArray[Any]) -> NDArray[np.float32]:
         """Counts and extremes; gives the finite values as one float32 row."""
-        values = np.ascontiguousarray(array, np.float32).reshape(-1)
+        values = _row(array)
         self.count += values.size
         if not values.size:
             return values
@@ -58,7 +58,8 @@ class MinMax:
             if not values.size:
                 return values
             low, high = float(values.min()), float(values.max())
-        self.low, self.high = min(self.low, low), max(self.high, high)
+        # Adding 0 turns -0 into 0: which of the two a minimum gives depends on the order.
+        self.low, self.high = min(self.low, low + 0.0), max(self.high, high + 0.0)
         return values
 
 
@@ -76,14 +77,29 @@ class Histogram(MinMax):
 
     def observe(self, array: NDArray[Any]) -> None:
         """Fold one array in; NaN and infinities are counted and left out."""
-        values = self._fold(array)
+        values = _row(array)
+        if self.exponent is not None and self._observe_native(values):
+            return
+        values = self._fold(values)
         if not values.size:
             return
         self._grow(_exponent(max(abs(self.low), abs(self.high))))
         if self.exponent is None:
             self.counts[HALF - 1] += values.size
         else:
-            count_bins(values, self.exponent, self.counts)
+            self.counts += bins_of(values, self.exponent)
+
+    def _observe_native(self, values: NDArray[np.float32]) -> bool:
+        """Fold in one pass of native code, where there is one; False, and nothing done, where a value has no bin."""
+        native = _native()
+        if native is None or self.exponent is None or not values.size:
+            return False
+        homeless, low, high = native(values, self.exponent, self.counts)
+        if homeless:
+            return False
+        self.count += values.size
+        self.low, self.high = min(self.low, low + 0.0), max(self.high, high + 0.0)
+        return True
 
     def merge(self, other: MinMax) -> None:
         """Fold in the histogram of another process."""
@@ -122,6 +138,10 @@ class Histogram(MinMax):
         self.exponent = exponent if self.exponent is None else max(self.exponent, exponent)
 
 
+def _row(array: NDArray[Any]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(array, np.float32).reshape(-1)
+
+
 def _exponent(magnitude: float) -> int | None:
     """The smallest e with magnitude < HALF * 2^e; None for zero."""
     return math.frexp(magnitude)[1] - (HALF.bit_length() - 1) if magnitude else None
@@ -136,15 +156,6 @@ def _coarser(counts: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
     merged = np.zeros_like(counts)
     np.add.at(merged, target, counts)
     return merged
-
-
-def count_bins(values: NDArray[np.float32], exponent: int, counts: NDArray[np.int64]) -> None:
-    """Add the counts of `bins_of` to `counts`, in native code where it was built: the same numbers."""
-    native = _native()
-    if native is None:
-        counts += bins_of(values, exponent)
-    elif native(values, exponent, counts):
-        raise ValueError(f"magnitudes of {HALF} * 2^{exponent} and more have no bin")
 
 
 def bins_of(values: NDArray[np.float32], exponent: int) -> NDArray[np.int64]:
@@ -172,7 +183,7 @@ def bins_of(values: NDArray[np.float32], exponent: int) -> NDArray[np.int64]:
 
 
 @cache
-def _native() -> Callable[[NDArray[np.float32], int, NDArray[np.int64]], int] | None:
+def _native() -> Callable[[NDArray[np.float32], int, NDArray[np.int64]], tuple[int, float, float]] | None:
     try:
         from axtool.native._native import histogram_f32
     except ImportError:  # not built, or built before there was one

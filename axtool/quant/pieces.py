@@ -28,12 +28,14 @@ def cut(
     """Pieces of a model, in an order that runs. Together they give the `observed` and the `needed` values.
 
     `needed` are the values that later stages read. A tensor larger than the budget is a piece of its own. Nodes that
-    nothing asked for reads are left out.
+    nothing asked for reads are left out. `proto` may be changed.
     """
     graph = proto.graph
     wanted = {*observed, *needed}
     nodes = _alive(graph, wanted)
     groups = _groups(nodes, graph, set(observed), budget_bytes)
+    if len(groups) == 1:
+        return [_whole(proto, nodes, wanted, set(observed))]
     reads = [_reads(group) for group in groups]
     pieces = []
     for index, group in enumerate(groups):
@@ -43,6 +45,28 @@ def cut(
         seen = tuple(name for name in outputs if name in set(observed))
         pieces.append(_piece(proto, group, outputs, seen))
     return pieces
+
+
+def _whole(proto: ModelProto, nodes: list[NodeProto], wanted: set[str], observed: set[str]) -> Piece:
+    """The model itself with other outputs: no second copy of the weights. Changes `proto`."""
+    import onnx
+
+    graph = proto.graph
+    infos = {info.name: info for info in (*graph.value_info, *graph.output)}
+    outputs = tuple(name for node in nodes for name in node.output if name in wanted)
+    used = _reads([nodes])
+    made = {name for node in nodes for name in node.output if name}
+    for index in reversed([i for i, node in enumerate(graph.node) if not made.intersection(node.output)]):
+        del graph.node[index]
+    shown = [infos.get(name) or onnx.ValueInfoProto(name=name) for name in outputs]
+    del graph.output[:]
+    graph.output.extend(shown)
+    constants = {tensor.name for tensor in graph.initializer}
+    for index in reversed(range(len(graph.input))):
+        if graph.input[index].name not in used or graph.input[index].name in constants:
+            del graph.input[index]
+    inputs = tuple(value.name for value in graph.input)
+    return Piece(proto.SerializeToString(), inputs, outputs, tuple(name for name in outputs if name in observed))
 
 
 def _groups(nodes: list[NodeProto], graph: GraphProto, observed: set[str], budget_bytes: int) -> list[list[NodeProto]]:

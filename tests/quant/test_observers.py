@@ -97,26 +97,38 @@ def test_an_observer_keeps_the_same_memory_for_any_number_of_values():
     assert [array.nbytes for array in arrays] == [8 * (2 * HALF - 1)]
 
 
-@pytest.mark.skipif(observers._native() is None, reason="the native module is not built")
+NATIVE = pytest.mark.skipif(observers._native() is None, reason="the native module is not built")
+
+
+@NATIVE
 @settings(max_examples=60, deadline=None)
-@given(hnp.arrays(np.float32, st.integers(0, 70), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
-def test_native_counts_are_those_of_numpy(array):
-    exponent = observers._exponent(float(np.abs(array).max(initial=0)) or 1.0)
+@given(hnp.arrays(np.float32, st.integers(1, 70), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_native_counts_and_extremes_are_those_of_numpy(array):
+    exponent = observers._exponent(float(np.abs(array).max()) or 1.0)
     counts = np.ones(2 * HALF - 1, np.int64)
-    assert observers._native()(array, exponent, counts) == 0
+    assert observers._native()(array, exponent, counts) == (0, array.min(), array.max())
     np.testing.assert_array_equal(counts, bins_of(array, exponent) + 1)
 
 
-@pytest.mark.skipif(observers._native() is None, reason="the native module is not built")
-def test_native_counts_leave_out_what_has_no_bin_and_say_so():
+@NATIVE
+def test_native_code_counts_nothing_where_a_value_has_no_bin():
     counts = np.zeros(2 * HALF - 1, np.int64)
     values = np.array([np.nan, np.inf, -np.inf, HALF, -HALF, HALF - 1, 0], np.float32)
-    assert observers._native()(values, 0, counts) == 5
-    assert counts[HALF - 1] == counts[-1] == 1
+    assert observers._native()(values, 0, counts)[0] == 5
+    assert not counts.any()
 
 
-def test_without_the_native_module_the_counts_are_the_same(monkeypatch):
-    values = np.random.default_rng(0).normal(0, 5, 200_000).astype(np.float32)
-    with_native = seen(Histogram, [values])
-    monkeypatch.setattr(observers, "_native", lambda: None)
-    np.testing.assert_array_equal(seen(Histogram, [values]).counts, with_native.counts)
+@NATIVE
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ARRAYS, min_size=1, max_size=6))
+def test_without_the_native_module_everything_is_the_same(arrays):
+    with_native = seen(Histogram, arrays)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(observers, "_native", lambda: None)
+        assert state(seen(Histogram, arrays)) == state(with_native)
+
+
+@pytest.mark.parametrize("kind", [MinMax, Histogram])
+def test_the_sign_of_zero_does_not_depend_on_the_order(kind):
+    zeros = [np.float32([0.0, 1]), np.float32([-0.0, 1])]
+    assert [str(seen(kind, order).low) for order in (zeros, zeros[::-1])] == ["0.0", "0.0"]
