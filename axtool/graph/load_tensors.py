@@ -116,14 +116,24 @@ def weight_faults(model: ir.Model) -> tuple[WeightFault, ...]:
         if tensor is None or tensor.dtype not in floats:
             continue
         array = tensor.numpy()
-        if np.isfinite(array).all():
+        nan, inf = _not_finite(array)
+        if not nan and not inf:
             continue
         reader = next((node for node in value.consumers()), None)
         label = f"{reader.op_type} '{reader.name}'" if reader is not None else "no node"
-        nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
         at = index.get(reader, -1) if reader is not None else -1
         faults.append(WeightFault(value.name or "", label, at, nan, inf, array.size))
     return tuple(faults)
+
+
+def _not_finite(array: NDArray[Any]) -> tuple[int, int]:
+    """(count of NaN, count of Inf), in pieces: a mapped array may be larger than the memory."""
+    flat, nan, inf = array.reshape(-1), 0, 0
+    for start in range(0, flat.size, _PIECE):
+        piece = flat[start : start + _PIECE]
+        if not np.isfinite(piece).all():
+            nan, inf = nan + int(np.isnan(piece).sum()), inf + int(np.isinf(piece).sum())
+    return nan, inf
 
 
 def _array(data: NDArray[np.uint8], dtype: ir.DataType, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -169,6 +179,7 @@ def _node_tensors(nodes: Iterator[Place]) -> Iterator[tuple[onnx.TensorProto, st
                 yield tensor, f"{place} initializer"
 
 
+_PIECE = 1 << 20  # elements: a few MB, so that the pieces stay in the cache
 _MAIN = "initializer"
 # TensorProto field -> the element types it may hold, as onnx.proto has it.
 _FIELDS: Mapping[str, tuple[int, ...]] = {
