@@ -8,6 +8,8 @@ namespace axtool {
 
 constexpr int64_t kPieceBytes = 16384;  // less is not worth waking another core for
 
+constexpr int64_t kOwnWeights = 1 << 18;  // bytes: half of a usual second cache
+
 static void cut_grid(Step &step, int64_t rows, int64_t columns, int64_t channels) {
   const Box &t = step.tile;
   for (int64_t c = 0; c < t.n; c += channels)
@@ -31,15 +33,31 @@ static int64_t traffic(const Step &step) {
   return empty(needs[0]) ? bytes : std::max(bytes, needs[0].h * needs[0].w * needs[0].n);
 }
 
+// How much longer the largest of `threads` shares of `count` is than an equal one would be.
+static double unevenness(int64_t count, int threads) {
+  return double(ceil_div(count, threads) * threads) / double(count);
+}
+
+// As mac/ proposes; but by channels where rows would leave a thread waiting (7 rows for 2), or where the weights are so
+// many that each thread should read only its own half of them.
+static void cut_mac(Step &step, int threads, Isa isa) {
+  int8_t *const nowhere[2] = {};
+  const MacTask task = mac_task(call_of(step, step.tile, nowhere, isa, nullptr));
+  const MacPieces pieces = mac_pieces(task, isa, threads);
+  const bool whole_blocks = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
+  const int64_t blocks = ceil_div(step.tile.n, 16);
+  const double rows = unevenness(step.tile.h, threads), channels = unevenness(blocks, threads);
+  const bool heavy = task.group == 1 && step.reads[1].box.n > kOwnWeights;
+  if (whole_blocks && pieces.channels == task.on && channels < (heavy ? rows + 0.01 : rows))
+    return cut_grid(step, step.tile.h, step.tile.w, ceil_div(blocks, threads) * 16);
+  cut_grid(step, pieces.rows, step.tile.w, pieces.channels);
+}
+
 void cut_step(Step &step, int threads, Isa isa) {
   const Box &t = step.tile;
   step.pieces.clear();
   if (step.staged || threads == 1) return cut_grid(step, t.h, t.w, t.n);
-  if (is_mac(step)) {
-    int8_t *const nowhere[2] = {};
-    const MacPieces pieces = mac_pieces(mac_task(call_of(step, t, nowhere, isa, nullptr)), isa, threads);
-    return cut_grid(step, pieces.rows, t.w, pieces.channels);
-  }
+  if (is_mac(step)) return cut_mac(step, threads, isa);
   const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
   if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
   if (t.n >= 64 * count) return cut_grid(step, t.h, t.w, round_up(ceil_div(t.n, count), 64));
