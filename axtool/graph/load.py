@@ -20,7 +20,7 @@ from axtool.graph.load_checks import check_channels, check_indices, check_reshap
 from axtool.graph.load_dims import fix_inputs
 from axtool.graph.load_file import Source, read_proto
 from axtool.graph.load_functions import inline_functions, opset_of_functions, raise_opset, use_one_domain_name
-from axtool.graph.load_graph import check_names, check_text, name_nodes
+from axtool.graph.load_graph import check_names, check_text, name_inner_values, name_nodes
 from axtool.graph.load_header import Log, check_header, check_ops, places
 from axtool.graph.load_infer import infer, infer_shapes, skeleton
 from axtool.graph.load_shapes import Annotations, check_model, forget_annotations, refuse_faults
@@ -91,6 +91,7 @@ def load_model(
     proto = raise_opset(source.proto, opset, needed, log.file)
     proto = inline_functions(proto, needed, log)
     name_nodes(proto)
+    name_inner_values(proto)
     dims_fixed = fix_inputs(proto, input_shapes, dims, log)
     overridable = _overridable(proto, log)
     annotations = forget_annotations(proto, keep=not dims_fixed)

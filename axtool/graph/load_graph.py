@@ -52,6 +52,35 @@ def name_nodes(proto: onnx.ModelProto) -> None:
             taken.add(unique)
 
 
+def name_inner_values(proto: onnx.ModelProto) -> None:
+    """Give values inside subgraphs names that nothing else in the model has, so that a branch can be moved anywhere."""
+    taken = set(_defined(proto.graph))
+    for node in proto.graph.node:
+        for graph in subgraphs(node):
+            _rename_values(graph, {}, taken)
+
+
+def _rename_values(graph: onnx.GraphProto, outer: dict[str, str], taken: set[str]) -> None:
+    """`outer` maps the names that this graph captures and that were renamed."""
+    own = dict.fromkeys(_defined(graph))
+    names = {old: new for old, new in outer.items() if old not in own}
+    for name in own:
+        unique, count = name, 0
+        while unique in taken:
+            count += 1
+            unique = f"{name}_{count}"
+        taken.add(unique)
+        if unique != name:
+            names[name] = unique
+    for named in (*graph.input, *graph.initializer, *graph.output, *graph.value_info):
+        named.name = names.get(named.name, named.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for inner in subgraphs(node):
+            _rename_values(inner, names, taken)
+
+
 class _Scope:
     """The nodes of one graph or function, checked and sorted."""
 
@@ -188,12 +217,19 @@ def _cycle(needs: list[set[int]], done: set[int]) -> list[int]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Values that the node needs: its inputs and what its subgraphs capture (names of their own are harmless)."""
+    """Values that the node needs: its inputs, and what its subgraphs capture."""
     yield from node.input
     for graph in subgraphs(node):
-        yield from (output.name for output in graph.output)
-        for place in places(graph):
-            yield from place.node.input
+        own = set(_defined(graph))
+        captured = (name for inner in graph.node for name in _reads(inner))
+        yield from (name for name in (*captured, *(o.name for o in graph.output)) if name not in own)
+
+
+def _defined(graph: onnx.GraphProto) -> Iterator[str]:
+    """Names that the graph gives to values of its own."""
+    yield from (info.name for info in graph.input)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (name for node in graph.node for name in node.output if name)
 
 
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+from axtool.graph.float_run import FloatModel
 from axtool.graph.load import load_model
 from tests.graph.load_models import model, node, refusal, save, says, value
 
@@ -128,3 +130,28 @@ def test_an_output_may_be_an_input_or_a_weight(tmp_path: Path) -> None:
     proto = model([node("Relu", ["x"], ["y"])], outputs=outputs, weights={"w": [1.0, 2.0]})
     loaded = load_model(save(tmp_path, proto))
     assert [tuple(v.shape.numpy()) for v in loaded.model.graph.outputs] == [(1, 3), (1, 3), (2,)]
+
+
+def branch(read: str, name: str) -> onnx.GraphProto:
+    return onnx.helper.make_graph([node("Relu", [read], [name])], "b", [], [value(name, None)])
+
+
+def test_a_branch_may_use_the_name_of_the_value_it_gives(tmp_path: Path) -> None:
+    choose = node("If", ["c"], ["y"], then_branch=branch("x", "y"), else_branch=branch("x", "y"))
+    loaded = load_model(save(tmp_path, model([choose], [value("x"), value("c", [], onnx.TensorProto.BOOL)])))
+    assert [n.op_type for n in loaded.model.graph] == ["If"]
+
+
+def test_values_inside_branches_get_names_that_nothing_else_has(tmp_path: Path) -> None:
+    nodes = [
+        node("Neg", ["x"], ["q"]),
+        node("If", ["c"], ["z"], then_branch=branch("x", "q"), else_branch=branch("q", "r")),
+        node("Add", ["z", "q"], ["y"]),
+    ]
+    loaded = load_model(save(tmp_path, model(nodes, [value("x"), value("c", [], onnx.TensorProto.BOOL)])))
+    names = [v.name for n in loaded.model.graph.all_nodes() for v in n.outputs]
+    assert len(set(names)) == len(names)
+    x = np.float32([[-1, 2, 3]])
+    run = FloatModel(loaded.model)
+    np.testing.assert_array_equal(run.run({"x": x, "c": np.array(True)})["y"], np.maximum(x, 0) - x)
+    np.testing.assert_array_equal(run.run({"x": x, "c": np.array(False)})["y"], np.maximum(-x, 0) - x)
