@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from axtool.ops.encoding import MAC_OPS
 from axtool.plan.order import padded
-from axtool.plan.tile_boxes import BLOCK, Step, array_tile
+from axtool.plan.tile_boxes import BLOCK, Step, array_tile, staged_pixel
 from axtool.plan.tile_cost import OUTPUT
 from axtool.plan.tile_needs import block_bytes, boxed_inputs, need, whole_box
-from axtool.types import Command, Engine, Slot, Tile, View
+from axtool.target import Target
+from axtool.types import Command, Engine, Layer, Slot, Tile, View
 
 if TYPE_CHECKING:
     from axtool.plan.build import Layout
@@ -114,7 +115,7 @@ class _Writer:
         source, (slot, *_) = self.layout.external[name], self.layout.constants[at, name]
         if name in layer.inputs[: boxed_inputs(layer)]:
             box = whole_box(self.program, name)
-            yield self._move("load", at, _packed(source, box), self._box(slot, box))
+            yield self._move("load", at, _packed(source, box), _staged(slot, box, layer, self.target))
         else:
             yield self._move("load", at, _flat(source, 0, array.nbytes), _flat(slot, 0, array.nbytes))
 
@@ -140,7 +141,7 @@ class _Writer:
             box = need(self.layer, self.program, index, step.box)
             held = self.held.get(key)
             if self.layer.op == "concat" or held is None or held.tile != box:
-                self.held[key] = self._box(self._turn(key, buffers), box)
+                self.held[key] = self._staged(self._turn(key, buffers), box)
                 yield self._move("load", self.at, self._external_box(name, box), self.held[key])
 
     def _compute(self, ready: _Prepared) -> Iterator[Command]:
@@ -148,7 +149,7 @@ class _Writer:
         step, reads = ready.step, ready.reads
         buffers = self.layout.staged.get((self.at, OUTPUT))
         output, box = self.layer.outputs[0], step.box
-        target_view = self._resident(output) if buffers is None else self._box(self._turn(OUTPUT, buffers), box)
+        target_view = self._resident(output) if buffers is None else self._staged(self._turn(OUTPUT, buffers), box)
         writes = (target_view,)
         rows, columns = array_tile((box.h, box.w, box.n), self.target)
         for y in range(box.y, box.y + box.h, rows):
@@ -167,7 +168,7 @@ class _Writer:
         if name in self.layout.resident:
             return self._resident(name)
         if name in self.program.constants:
-            return self._box(self.layout.constants[self.at, name][0], whole_box(self.program, name))
+            return self._staged(self.layout.constants[self.at, name][0], whole_box(self.program, name))
         return self.held[0 if self.layer.op == "concat" else index]
 
     def _flat_constants(self) -> tuple[View, ...]:
@@ -189,9 +190,12 @@ class _Writer:
         return self._box(self.layout.resident[name], whole_box(self.program, name))
 
     def _box(self, slot: Slot, box: Tile) -> View:
-        """A box that fills a slot of its own, channels padded."""
+        """A whole tensor in a slot of its own, channels padded."""
         pixel = padded(box.n, self.target)
         return View(slot.memory, slot.offset, box, box.w * pixel, pixel)
+
+    def _staged(self, slot: Slot, box: Tile) -> View:
+        return _staged(slot, box, self.layer, self.target)
 
     def _external_box(self, name: str, box: Tile) -> View:
         """A box inside a whole tensor in external memory."""
@@ -204,6 +208,12 @@ class _Writer:
         if kind == "load":
             return Command("load", "dma_read", at, place.tile, (source,), (place,))
         return Command("store", "dma_write", at, source.tile, (source,), (place,))
+
+
+def _staged(slot: Slot, box: Tile, layer: Layer, target: Target) -> View:
+    """A box that fills a slot of its own."""
+    pixel = staged_pixel(layer, box.n, target)
+    return View(slot.memory, slot.offset, box, box.w * pixel, pixel)
 
 
 def _flat(slot: Slot, start: int, size: int, skipped: int = 0) -> View:

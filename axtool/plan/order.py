@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from axtool.ops.encoding import dims_of
-from axtool.plan.memory import align, lower_bound
+from axtool.plan.memory import lower_bound
 from axtool.target import Target
 from axtool.types import Layer, Program, Slot
 
@@ -39,9 +39,9 @@ def lifetimes(program: Program, layers: Sequence[Layer]) -> dict[str, tuple[int,
 
 
 def activation_bytes(program: Program, name: str, target: Target) -> int:
-    """Bytes of a whole tensor in a memory, channels padded to the target's multiple."""
+    """Bytes of a whole tensor in a memory, channels padded to the target's multiple: exactly its pixels."""
     h, w, c = dims_of(program.tensors[name].shape)
-    return align(h * w * padded(c, target))
+    return h * w * padded(c, target)
 
 
 def padded(channels: int, target: Target) -> int:

@@ -125,9 +125,15 @@ def clipped(area: Tile, y: int, x: int, c: int, size: Size) -> Tile:
     return Tile(y, x, c, min(h, area.y + area.h - y), min(w, area.x + area.w - x), min(n, area.c + area.n - c))
 
 
-def box_bytes(box: Tile, target: Target) -> int:
+def box_bytes(job: TileJob, box: Tile) -> int:
     """Bytes of a staged box."""
-    return align(box.h * box.w * padded(box.n, target))
+    return align(box.h * box.w * staged_pixel(job.layer, box.n, job.target))
+
+
+def staged_pixel(layer: Layer, channels: int, target: Target) -> int:
+    """Bytes between the pixels of a staged box: whole words, but single bytes where a few channels need no MACs."""
+    few = channels < target.channel_multiple and layer.op not in MAC_OPS
+    return channels if few else padded(channels, target)
 
 
 def constant_sizes(job: TileJob, channels: int) -> dict[str, int]:
@@ -139,7 +145,7 @@ def constant_sizes(job: TileJob, channels: int) -> dict[str, int]:
         if name not in program.constants:
             continue
         if index < boxed_inputs(layer):
-            sizes[name] = box_bytes(whole_box(program, name), job.target)
+            sizes[name] = box_bytes(job, whole_box(program, name))
         elif index - 1 < len(blocks):
             sizes[name] = align(blocks[index - 1] * -(-channels // BLOCK))
         else:

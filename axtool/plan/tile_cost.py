@@ -132,10 +132,10 @@ def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
             wanted = job.need(index, box)
             if last.get(key) != wanted or layer.op == "concat":
                 last[key] = wanted
-                tally.box(key, box_bytes(wanted, target))
+                tally.box(key, box_bytes(job, wanted))
                 tally.read += wanted.h * wanted.w * wanted.n
         if job.stores:
-            tally.box(OUTPUT, box_bytes(box, target))
+            tally.box(OUTPUT, box_bytes(job, box))
             tally.written += box.h * box.w * box.n
     return tally
 
@@ -148,7 +148,7 @@ def bytes_at(job: TileJob, size: Size) -> int:
             if index in job.staged_inputs:
                 key = 0 if job.layer.op == "concat" else index
                 staged[key] = max(staged.get(key, 0), _input_bytes(job, index, area, size))
-    output = box_bytes(Tile(0, 0, 0, *size), job.target) if job.stores else 0
+    output = box_bytes(job, Tile(0, 0, 0, *size)) if job.stores else 0
     return output + sum(staged.values()) + sum(constant_sizes(job, size[2]).values())
 
 
@@ -164,7 +164,7 @@ def _input_bytes(job: TileJob, index: int, area: Tile, size: Size) -> int:
             at = [*middle[:axis], place, *middle[axis + 1 :]]
             box = job.need(index, clipped(area, at[0], at[1], at[2], size))
             most = [max(a, b) for a, b in zip(most, (box.h, box.w, box.n), strict=True)]
-    return box_bytes(Tile(0, 0, 0, *most), job.target)
+    return box_bytes(job, Tile(0, 0, 0, *most))
 
 
 def _probes(begin: int, length: int, step: int) -> list[int]:
@@ -193,4 +193,4 @@ def _reshape_bytes(job: TileJob, size: Size) -> int:
     h, w, c = dims_of(job.program.tensors[job.layer.inputs[0]].shape)
     span = (size[0] - 1) * job.dims[1] * job.dims[2] + (size[1] - 1) * job.dims[2] + size[2]
     rows = min(h, (span - 1) // (w * c) + 2)
-    return box_bytes(Tile(0, 0, 0, rows, w, c), job.target)
+    return box_bytes(job, Tile(0, 0, 0, rows, w, c))

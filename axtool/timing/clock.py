@@ -1,9 +1,9 @@
 """A Plan's commands on a Target -> Timing.
 
-One cursor follows the array, in order. Each DMA direction is a queue of its own: a request waits for the queue, for the
-commands in front of it to have computed, and for stores of what it reads; it takes the latency and its bytes at
-bandwidth. The array waits for the loads of its operands and for stores out of memory that it is about to overwrite; every
-such wait is charged to `data_external`. What a queue does behind the array's back costs nothing.
+One cursor follows the array, in order. Each DMA direction is a queue of its own: a request waits for the queue, for
+the commands in front of it to have computed, and for stores of what it reads; it takes the latency and its bytes at
+bandwidth. The array waits for the loads of its operands and for stores out of memory that it is about to overwrite;
+such waits are charged to `data_external`. What a queue does behind the array's back costs nothing.
 """
 
 from __future__ import annotations
