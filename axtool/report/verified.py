@@ -34,6 +34,7 @@ def verified_document(
         "failures": list(failures),
         "incomparable": list(incomparable),
         "layers": None if layers is None else [dict(row) for row in layers],
+        "first_bad_layer": next((row["index"] for row in layers or () if row["bad"]), None),
     }
 
 
@@ -44,14 +45,15 @@ def verified_text(document: Mapping[str, Any]) -> str:
         return f"not comparable: results differ from run to run because of {ops}"
     cells = [
         (
-            row["output"], _db(row["sqnr_db"]), f"{row['cosine']:.6f}", f"{row['max_abs_error']:.4g}",
+            row["output"], _db(row["sqnr_db"], row["exact"]), f"{row['cosine']:.6f}", f"{row['max_abs_error']:.4g}",
             "-" if row["worst_channel"] is None else f"{row['worst_channel']}: {_db(row['worst_channel_sqnr_db'])}",
+            _slice(row["worst_slice"]),
             "-" if row["top1_agreement"] is None else f"{100 * row['top1_agreement']:.1f} %",
         )
         for row in document["outputs"]
     ]  # fmt: skip
-    columns = ("output", "SQNR", "cosine", "max error", "worst channel", "top-1")
-    lines = [table(columns, cells, right=(1, 2, 3, 4, 5))]
+    columns = ("output", "SQNR", "cosine", "max error", "worst channel", "worst slice", "top-1")
+    lines = [table(columns, cells, right=(1, 2, 3, 4, 6))]
     agreement = document["agreement"]
     if agreement is not None and "found" in agreement:
         lines.append(
@@ -70,7 +72,8 @@ def verified_text(document: Mapping[str, Any]) -> str:
 def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [
         (
-            row["index"], row["op"], row["name"], _db(row["accumulated_sqnr_db"]), _db(row["single_sqnr_db"]),
+            row["index"], row["op"], row["name"], _db(row["accumulated_sqnr_db"], row["accumulated_exact"]),
+            _db(row["single_sqnr_db"], row["single_exact"]),
             f"{100 * row['saturated_share']:.2f} %", row["used_levels"], "bad" if row["bad"] else "",
         )
         for row in rows
@@ -83,5 +86,12 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     return text + f"\nthe first bad layer is {bad['index']}, {bad['op']} '{bad['name']}'"
 
 
-def _db(value: float | None) -> str:
-    return "exact" if value is None else f"{value:.2f} dB"
+def _slice(part: Mapping[str, Any] | None) -> str:
+    """Name, entries and SQNR of the part of a Concat."""
+    return "-" if part is None else f"{part['input']} [{part['start']}:{part['stop']}]: {_db(part['sqnr_db'])}"
+
+
+def _db(value: float | None, exact: bool = True) -> str:
+    if value is None:
+        return "exact" if exact else "no signal"
+    return f"{value:.2f} dB"

@@ -23,15 +23,17 @@ from axtool.artefact.axm import Artefact
 from axtool.errors import UsageError, nearest
 from axtool.graph.float_run import FloatModel
 from axtool.graph.front import Front, Reading, read_front
-from axtool.graph.load import load_model
+from axtool.graph.load import Loaded, load_model
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
+from axtool.plan.check_program import verify_program
 from axtool.runtime.frame import Prepare, stored_preparation
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
 from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
 from axtool.verify.metrics import Comparison
+from axtool.verify.parts import parts_of
 
 STAGES = ("all", "float", "quant", "reference", "native")
 Arrays = Mapping[str, NDArray[Any]]
@@ -40,7 +42,7 @@ Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
 
 @dataclass(frozen=True)
 class Limits:
-    """What fails. None: not asked for; `floor_db` is the SQNR that every output needs in any case, by stage."""
+    """What fails, None for what is not asked for. `min_sqnr_db` replaces the floor of the stage."""
 
     min_sqnr_db: float | None = None
     min_cosine: float | None = None
@@ -50,7 +52,10 @@ class Limits:
     min_found: float | None = None
 
 
-FLOOR_DB: Mapping[str, float] = {"all": 10.0, "reference": 10.0, "quant": 10.0, "float": 60.0, "native": float("inf")}
+EQUAL = float("inf")
+# The SQNR in dB that every output needs in any case, by stage; and what each input of a final Concat needs in it.
+FLOOR_DB: Mapping[str, float] = {"all": 10.0, "reference": 10.0, "quant": 10.0, "float": 60.0, "native": EQUAL}
+PART_FLOOR_DB: Mapping[str, float] = {"all": 3.0, "reference": 3.0, "quant": 3.0, "float": 60.0, "native": EQUAL}
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Opened:
     """Everything that is needed to compare: the compiled model, the source's float graph, the samples."""
 
     model: CompiledModel
+    source: Loaded
     front: Front
     samples: Samples
 
@@ -96,14 +102,28 @@ def open_request(request: Request) -> Opened:
         raise UsageError(f"there is no stage '{request.stage}'", hint=nearest(request.stage, STAGES), code="bad-option")
     engine = "reference" if request.stage in ("quant", "reference") else "native"
     model = load(request.model, engine=engine, threads=request.threads)
-    front = source_front(model.artefact, request)
+    _check_programs(model, request.model)
+    source, front = open_source(model.artefact, request)
     specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in model.inputs]
     preparation = request.prepare(stored_preparation(model))
-    return Opened(model, front, open_samples(request.data, specs, preparation, request.preprocess, request.limit))
+    return Opened(
+        model, source, front, open_samples(request.data, specs, preparation, request.preprocess, request.limit)
+    )
 
 
-def source_front(artefact: Artefact, request: Request) -> Front:
-    """The source model read as it was when the artefact was made. Raises UsageError when the outputs differ."""
+def _check_programs(model: CompiledModel, where: Path) -> None:
+    try:
+        for device in model.devices:
+            verify_program(device.program)
+    except ValueError as error:
+        raise UsageError(f"the program is not legal: {error}", where=str(where), code="not-axm") from error
+
+
+def open_source(artefact: Artefact, request: Request) -> tuple[Loaded, Front]:
+    """The source as the user's file has it, and read as it was when the artefact was made, with the same shapes.
+
+    Raises UsageError when its inputs or outputs are not those of the artefact.
+    """
     shapes = {spec.name: spec.shape for spec in artefact.inputs}
     loaded = load_model(request.against, input_shapes=shapes, permissive=request.permissive, fix_fp16=request.fix_fp16)
     own = {value.name for value in loaded.model.graph.outputs}
@@ -114,18 +134,19 @@ def source_front(artefact: Artefact, request: Request) -> Front:
         permissive=request.permissive,
         fix_fp16=request.fix_fp16,
     )
-    return read_front(request.against, target_from_dict(artefact.target), reading)
+    return loaded, read_front(request.against, target_from_dict(artefact.target), reading)
 
 
 def verify(request: Request, limits: Limits, count: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
-    """Compare over all samples. Outputs that random ops reach are not compared."""
+    """Compare over all samples. A model with random ops cannot be compared with itself, and so with nothing."""
     opened = open_request(request)
     front, samples = opened.front, opened.samples
     if front.loaded.random_ops:
         return Verdict(request.stage, 0, (), incomparable=front.loaded.random_ops)
     reference, result = _pair(request, opened)
     names = [spec.name for spec in opened.model.outputs]
-    comparisons = {name: Comparison(name) for name in names}
+    parts = parts_of(front.cleaned.model)
+    comparisons = {name: Comparison(name, parts.get(name, ())) for name in names}
     task = opened.model.artefact.task
     agreement = Agreement() if task else None
     for done, feeds in enumerate(samples, 1):
@@ -141,30 +162,53 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
 
 
 def judge(stage: str, outputs: Sequence[Comparison], agreement: Agreement | None, limits: Limits) -> tuple[str, ...]:
-    """Why the comparison fails, one reason a line; nothing when it passes."""
-    reasons: list[str] = []
-    floor = FLOOR_DB[stage] if limits.min_sqnr_db is None else limits.min_sqnr_db
-    for c in outputs:
-        if c.sqnr_db < floor:
-            wanted = "equal bits" if floor == float("inf") else f"at least {floor:g} dB"
-            reasons.append(f"'{c.name}': SQNR {c.sqnr_db:.2f} dB, want {wanted}")
-        if c.mismatched:
-            reasons.append(f"'{c.name}': {c.mismatched} values are finite in only one of the two")
-        if c.dead_channels:
-            reasons.append(f"'{c.name}': channels {c.dead_channels[:8]} are dead: one single value where signal is")
-        worst = c.worst_channel
-        if limits.min_channel_db is not None and worst is not None and worst[1] < limits.min_channel_db:
-            reasons.append(f"'{c.name}': channel {worst[0]} has {worst[1]:.2f} dB, want {limits.min_channel_db:g}")
-        if limits.min_cosine is not None and c.cosine < limits.min_cosine:
-            reasons.append(f"'{c.name}': cosine {c.cosine:.6f}, want at least {limits.min_cosine:g}")
-        if limits.max_error is not None and c.max_error > limits.max_error:
-            reasons.append(f"'{c.name}': max error {c.max_error:.6g}, want at most {limits.max_error:g}")
-        top1 = c.top1_agree / c.top1_total if c.top1_total else None
-        if limits.min_top1 is not None and top1 is not None and top1 < limits.min_top1:
-            reasons.append(f"'{c.name}': top-1 agreement {top1:.4f}, want at least {limits.min_top1:g}")
-    if limits.min_found is not None and agreement is not None and agreement.found_share < limits.min_found:
-        reasons.append(f"{agreement.found_share:.4f} of the objects found again, want at least {limits.min_found:g}")
+    """Why the comparison fails, one reason a line; nothing when it passes. A limit that nothing can meet fails too."""
+    reasons = [reason for output in outputs for reason in _judge_output(stage, output, limits)]
+    if limits.min_top1 is not None:
+        shares = {c.name: c.top1_agree / c.top1_total for c in outputs if c.top1_total}
+        if agreement is not None and agreement.classified:
+            shares = {"the classes": agreement.found_share}
+        if not shares:
+            reasons.append("--min-top1: no output is a list of classes")
+        reasons += [
+            f"'{name}': top-1 agreement {share:.4f}, want at least {limits.min_top1:g}"
+            for name, share in shares.items()
+            if share < limits.min_top1
+        ]
+    if limits.min_found is not None:
+        if agreement is None or agreement.classified:
+            reasons.append("--min-found: the file does not say how its outputs become objects")
+        elif agreement.found_share < limits.min_found:
+            share = f"{agreement.found_share:.4f}"
+            reasons.append(f"{share} of the objects are found again, want at least {limits.min_found:g}")
     return tuple(reasons)
+
+
+def _judge_output(stage: str, c: Comparison, limits: Limits) -> list[str]:
+    reasons = []
+    floor = FLOOR_DB[stage] if limits.min_sqnr_db is None else limits.min_sqnr_db
+    if c.sqnr_db < floor:
+        reasons.append(f"'{c.name}': SQNR {c.sqnr_db:.2f} dB, want {_wanted(floor)}")
+    part, part_floor = c.worst_part, min(PART_FLOOR_DB[stage], floor)
+    if part is not None and part[1] < part_floor:
+        where = f"the part that '{part[0].name}' gives, [{part[0].start}:{part[0].stop}] of axis {part[0].axis}"
+        reasons.append(f"'{c.name}': {where}, has {part[1]:.2f} dB, want {_wanted(part_floor)}")
+    if c.mismatched:
+        reasons.append(f"'{c.name}': {c.mismatched} values are finite in only one of the two")
+    if c.dead_channels:
+        reasons.append(f"'{c.name}': channels {c.dead_channels[:8]} are dead: one single value where signal is")
+    worst = c.worst_channel
+    if limits.min_channel_db is not None and worst is not None and worst[1] < limits.min_channel_db:
+        reasons.append(f"'{c.name}': channel {worst[0]} has {worst[1]:.2f} dB, want {limits.min_channel_db:g}")
+    if limits.min_cosine is not None and c.cosine < limits.min_cosine:
+        reasons.append(f"'{c.name}': cosine {c.cosine:.6f}, want at least {limits.min_cosine:g}")
+    if limits.max_error is not None and c.max_error > limits.max_error:
+        reasons.append(f"'{c.name}': max error {c.max_error:.6g}, want at most {limits.max_error:g}")
+    return reasons
+
+
+def _wanted(floor: float) -> str:
+    return "equal bits" if floor == EQUAL else f"at least {floor:g} dB"
 
 
 def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:
@@ -188,8 +232,7 @@ def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:
 
 def _source(request: Request, opened: Opened, outputs: list[str]) -> Run:
     """The user's own graph in onnxruntime, with no pass of ours and no optimisation but the basic ones."""
-    shapes = {spec.name: spec.shape for spec in opened.model.inputs}
-    loaded = load_model(request.against, input_shapes=shapes, permissive=request.permissive, fix_fp16=request.fix_fp16)
-    own = {value.name for value in loaded.model.graph.outputs}
+    model = opened.source.model
+    own = {value.name for value in model.graph.outputs}
     hidden = [name for name in outputs if name not in own]
-    return FloatModel(loaded.model, threads=request.threads, expose=hidden, where=str(request.against)).run
+    return FloatModel(model, threads=request.threads, expose=hidden, where=str(request.against)).run

@@ -20,17 +20,18 @@ from axtool.runtime.device import DeviceSession
 from axtool.runtime.model import CompiledModel
 from axtool.target import Target
 from axtool.target_file import target_from_dict
-from axtool.types import Layer, Program
+from axtool.types import Layer, Program, QFormat
 from axtool.verify.check import Opened, Request, open_request
 from axtool.verify.metrics import Comparison, finite
 
 BAD_DB = 15.0
-SATURATED = 0.01
 
 
 @dataclass
 class LayerFigures:
-    """One layer over all samples. `saturated` and `levels` are of its int8 output."""
+    """One layer over all samples. `saturated` counts the values of the float model that its int8 output cannot hold,
+    `levels` are the int8 values that occur.
+    """
 
     index: int
     layer: Layer
@@ -53,7 +54,9 @@ class LayerFigures:
             "origin": list(self.layer.origin),
             "output": self.layer.outputs[0],
             "accumulated_sqnr_db": finite(self.accumulated.sqnr_db),
+            "accumulated_exact": self.accumulated.exact,
             "single_sqnr_db": finite(self.single.sqnr_db),
+            "single_exact": self.single.exact,
             "max_abs_error": self.accumulated.max_error,
             "saturated_share": self.saturated / self.values if self.values else 0.0,
             "used_levels": 0 if self.levels is None else int(self.levels.sum()),
@@ -136,10 +139,17 @@ def _add(
     quantized = session.run_quantized({n: session.quantize(n, array) for n, array in feeds.items()})
     q = quantized[name]
     figures.single.add(reference, session.dequantize(name, q))
-    figures.saturated += int(((q == -128) | (q == 127)).sum())
+    low, high = range_of(device.program.tensors[name].format)
+    figures.saturated += int(((reference < low) | (reference > high)).sum())
     figures.values += q.size
     assert figures.levels is not None
     figures.levels[np.unique(q).astype(np.int64) + 128] = True
+
+
+def range_of(form: QFormat) -> tuple[float, float]:
+    """The real values that int8 can hold, half a step further at both ends: what is rounded is not cut off."""
+    scale, zero_point = form.scale[0], form.zero_point[0]
+    return (-128.5 - zero_point) * scale, (127.5 - zero_point) * scale
 
 
 def _shape(session: DeviceSession, name: str) -> tuple[int, ...]:

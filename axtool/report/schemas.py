@@ -1,0 +1,457 @@
+"""What the JSON documents of the commands look like. `docs/generate.py` writes these as JSON Schema files.
+
+Every key is listed: a document with another one is a bug. Units are in the names; `null` is explained where it occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+
+class Part(BaseModel):
+    """Every key known, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Tool(Part):
+    name: Literal["axtool"]
+    version: str
+
+
+class Document(Part):
+    """The keys that every document has."""
+
+    tool: Tool
+    command: str
+    status: Literal["ok", "failed", "error"]
+
+
+class Ok(Document):
+    """A document of a command that only succeeds or fails with an error document."""
+
+    status: Literal["ok"]
+
+
+class Tensor(Part):
+    name: str
+    shape: list[int]
+    dtype: str
+
+
+class Device(Part):
+    cycles_modelled: int
+    latency_ms_modelled: float
+    peak_ocm_bytes: int
+    ocm_bytes: int
+    external_read_bytes: int
+    external_write_bytes: int
+
+
+class CompiledStage(Part):
+    kind: Literal["host", "device"]
+    inputs: list[str]
+    outputs: list[str]
+    layers: int | None = Field(None, description="Of a device stage.")
+    commands: int | None = Field(None, description="Of a device stage.")
+
+
+class Calibration(Part):
+    method: str
+    samples: int = Field(description="0 where ranges were given.")
+
+
+class Placed(Part):
+    """Something on both sides of the split."""
+
+    device: int
+    host: int
+
+
+class CompileBody(Document):
+    file: str
+    file_bytes: int
+    target: str
+    model: str
+    stages: list[CompiledStage]
+    nodes: Placed
+    macs: Placed
+    calibration: Calibration
+    device: Device
+
+
+class Compile(CompileBody):
+    schema_: Literal["axtool.compile/1"] = Field(alias="schema")
+
+
+class OutputRow(Tensor):
+    min: float | None = Field(description="Of the finite values; null where there are none.")
+    mean: float | None
+    max: float | None
+    non_finite: int
+
+
+class ClassRow(Part):
+    index: int
+    label: str
+    score: float
+
+
+class DetectionRow(ClassRow):
+    box: list[float] = Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in pixels of the image.")
+
+
+class Classification(Part):
+    kind: Literal["classification"]
+    classes: list[ClassRow]
+
+
+class Detection(Part):
+    kind: Literal["detection"]
+    threshold: float
+    detections: list[DetectionRow]
+
+
+class Times(Part):
+    prepare_ms_measured: float
+    device_ms_measured: float | None = Field(None, description="Of the simulated device, on this machine.")
+    host_ms_measured: float | None = None
+    frame_ms_measured: float
+    device_ms_modelled: float | None = Field(description="On the chip; null for the float engine.")
+
+
+class Run(Ok):
+    schema_: Literal["axtool.run/1"] = Field(alias="schema")
+    model: str
+    engine: Literal["native", "reference", "float"]
+    outputs: list[OutputRow]
+    result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
+    time: Times
+
+
+class SupportRow(Part):
+    node: str
+    index: int
+    op: str
+    kind: Literal["host", "device"]
+    stage: int
+    reasons: list[str]
+    advice: list[str]
+    macs: int
+
+
+class ExternalData(Part):
+    file: str
+    bytes: int
+
+
+class OnnxStage(Part):
+    kind: Literal["host", "device"]
+    nodes: int
+    inputs: list[str]
+    outputs: list[str]
+
+
+class InfoBody(Ok):
+    schema_: Literal["axtool.info/1"] = Field(alias="schema")
+    file: str
+    file_bytes: int
+    target: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    ops: dict[str, int]
+    macs: int
+    device_macs: int
+    support: list[SupportRow]
+
+
+class InfoOnnx(InfoBody):
+    kind: Literal["onnx"]
+    sha256: str
+    producer: str
+    opset: int
+    ir_version: int
+    parameters: int
+    stages: list[OnnxStage]
+    passes: dict[str, int]
+    external_files: list[ExternalData]
+    weight_faults: list[str]
+    random_ops: list[str]
+    notes: list[str]
+    warnings: list[str]
+
+
+class LayerInfo(Part):
+    index: int
+    op: str
+    name: str
+    origin: list[str]
+    output: str
+
+
+class StoredTensor(Part):
+    name: str
+    shape: list[int]
+    onnx_shape: list[int]
+    format: str
+    scale: float | None
+    zero_point: int
+
+
+class SlotInfo(Part):
+    tensor: str
+    memory: Literal["ext", "ocm"]
+    offset: int
+    bytes: int
+    first_layer: int
+    last_layer: int
+
+
+class HostStageInfo(Part):
+    kind: Literal["host"]
+    inputs: list[str]
+    outputs: list[str]
+    onnx_bytes: int
+
+
+class DeviceStageInfo(Part):
+    kind: Literal["device"]
+    inputs: list[str]
+    outputs: list[str]
+    layers: list[LayerInfo]
+    commands: int
+    constant_bytes: int
+    tensors: list[StoredTensor]
+    slots: list[SlotInfo]
+    memory_bytes: dict[str, int]
+
+
+class InfoAxm(InfoBody):
+    kind: Literal["axm"]
+    preparation: dict[str, Any] | None
+    task: dict[str, Any]
+    stages: list[Annotated[HostStageInfo | DeviceStageInfo, Field(discriminator="kind")]]
+    quantization: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+class Info(RootModel[Annotated[InfoOnnx | InfoAxm, Field(discriminator="kind")]]):
+    """Of an .onnx or an .axm."""
+
+
+class ProfileRow(Part):
+    stage: int
+    index: int
+    name: str
+    op: str
+    origin: list[str]
+    cycles: int
+    ledger_cycles: dict[str, int]
+    other_cycles: dict[str, int]
+    macs: int
+    mac_utilisation: float
+    read_bytes: int
+    write_bytes: int
+    bound: str
+    commands: int
+
+
+class Profile(Document):
+    schema_: Literal["axtool.profile/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    model: str
+    modelled: Literal[True]
+    target: str
+    clock_hz: float
+    cycles: int
+    latency_ms: float
+    frames_per_s: float | None
+    macs: int
+    mac_utilisation: float
+    ledger_cycles: dict[str, int]
+    other_cycles: dict[str, int]
+    peak_ocm_bytes: int
+    ocm_bytes: int
+    external_read_bytes: int
+    external_write_bytes: int
+    external_bytes: int
+    exceeded: list[str]
+    layers: list[ProfileRow]
+
+
+class SliceRow(Part):
+    input: str = Field(description="The input of the Concat that made these entries.")
+    axis: int
+    start: int
+    stop: int
+    sqnr_db: float | None
+
+
+class ComparisonRow(Part):
+    output: str
+    samples: int
+    exact: bool
+    sqnr_db: float | None = Field(description="null: infinite where exact, else the reference is all zero.")
+    cosine: float
+    max_abs_error: float
+    max_abs_reference: float
+    non_finite_mismatches: int
+    worst_channel: int | None
+    worst_channel_sqnr_db: float | None
+    worst_slice: SliceRow | None
+    dead_channels: list[int]
+    top1_agreement: float | None
+
+
+class LayerRow(Part):
+    index: int
+    op: str
+    name: str
+    origin: list[str]
+    output: str
+    accumulated_sqnr_db: float | None
+    accumulated_exact: bool
+    single_sqnr_db: float | None
+    single_exact: bool
+    max_abs_error: float
+    saturated_share: float
+    used_levels: int
+    bad: bool
+
+
+class ClassAgreement(Part):
+    top1_agreement: float
+    samples: int
+
+
+class ObjectAgreement(Part):
+    objects: int
+    found: int
+    found_share: float
+    invented: int
+    samples: int
+    iou: float
+
+
+class Verify(Document):
+    schema_: Literal["axtool.verify/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    model: str
+    against: str
+    stage: str
+    samples: int
+    verdict: Literal["passed", "failed", "not comparable"]
+    outputs: list[ComparisonRow]
+    agreement: ClassAgreement | ObjectAgreement | None
+    failures: list[str]
+    incomparable: list[str]
+    layers: list[LayerRow] | None
+    first_bad_layer: int | None
+
+
+class TargetRow(Part):
+    name: str
+    description: str
+    clock_hz: float
+    cores: int
+    macs_per_cycle: int
+    ocm_bytes: int
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+
+
+class Targets(Ok):
+    schema_: Literal["axtool.targets/1"] = Field(alias="schema")
+    targets: list[TargetRow]
+    values: dict[str, Any] | None = None
+
+
+class ZooModel(Part):
+    name: str
+    task: str
+    title: str
+    licence: str
+    licence_note: str
+    source: dict[str, Any]
+    input_shapes: dict[str, list[int]]
+    preparation: dict[str, Any]
+    result: dict[str, Any]
+    calibration: list[dict[str, Any]]
+    validation: list[dict[str, Any]]
+    expected: list[dict[str, Any]]
+    targets: list[str]
+    notes: str
+    config: str
+
+
+class ZooList(Ok):
+    schema_: Literal["axtool.axzoo.list/1"] = Field(alias="schema")
+    models: list[ZooModel]
+
+
+class ZooInfo(Ok):
+    schema_: Literal["axtool.axzoo.info/1"] = Field(alias="schema")
+    model: ZooModel
+
+
+class ExpectedRow(Part):
+    metric: str
+    minimum: float
+    measured: float | None
+    met: bool
+
+
+class ZooBuild(CompileBody):
+    schema_: Literal["axtool.axzoo.build/1"] = Field(alias="schema")
+    name: str
+    expected: list[ExpectedRow] | None
+
+
+class Version(Ok):
+    schema_: Literal["axtool.version/1"] = Field(alias="schema")
+    python: str
+    packages: dict[str, str | None]
+
+
+class ErrorBody(Part):
+    code: str = Field(description="A stable word for scripts.")
+    exit: int
+    message: str
+    where: str
+    hint: str
+    details: list[str]
+
+
+class Error(Document):
+    """Of every command that could not do its work."""
+
+    schema_: Literal["axtool.error/1"] = Field(alias="schema")
+    status: Literal["failed", "error"]
+    error: ErrorBody
+
+
+SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {
+        "compile": Compile,
+        "run": Run,
+        "info": Info,
+        "profile": Profile,
+        "verify": Verify,
+        "targets": Targets,
+        "axzoo.list": ZooList,
+        "axzoo.info": ZooInfo,
+        "axzoo.build": ZooBuild,
+        "version": Version,
+        "error": Error,
+    }
+)
+
+
+def check_document(document: Mapping[str, Any]) -> None:
+    """Raises pydantic's ValidationError, or KeyError for a schema that does not exist."""
+    name = str(document["schema"]).removeprefix("axtool.").split("/")[0]
+    SCHEMAS[name].model_validate(document)

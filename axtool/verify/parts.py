@@ -1,0 +1,41 @@
+"""A model  ->  which outputs a Concat made, and where each of its inputs lies in them."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from axtool.verify.metrics import Part
+
+
+def parts_of(model: ir.Model) -> dict[str, tuple[Part, ...]]:
+    """The parts of each output that is a Concat, or a Concat that was only transposed, of more than one input."""
+    found = {value.name or "": _parts(value) for value in model.graph.outputs}
+    return {name: parts for name, parts in found.items() if len(parts) > 1}
+
+
+def _parts(value: ir.Value) -> tuple[Part, ...]:
+    node = value.producer()
+    if node is None or node.domain:
+        return ()
+    if node.op_type in ("Identity", "Transpose") and node.inputs[0] is not None:
+        parts = _parts(node.inputs[0])
+        return parts if node.op_type == "Identity" else _moved(node, parts)
+    if node.op_type != "Concat" or value.shape is None:
+        return ()
+    axis, at = node.attributes["axis"].as_int() % len(value.shape), 0
+    made: list[Part] = []
+    for source in node.inputs:
+        size = None if source is None or source.shape is None else source.shape[axis]
+        if not isinstance(size, int) or source is None:
+            return ()
+        made.append(Part(source.name or "", axis, at, at + size))
+        at += size
+    return tuple(part for part in made if part.stop > part.start)
+
+
+def _moved(node: ir.Node, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    perm = node.attributes.get("perm")
+    if not parts or perm is None:  # the default reverses the axes of a rank that nothing here needs
+        return ()
+    axis = list(perm.as_ints()).index(parts[0].axis)
+    return tuple(Part(part.name, axis, part.start, part.stop) for part in parts)
