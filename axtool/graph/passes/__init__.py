@@ -1,7 +1,8 @@
 """An ONNX model as the user wrote it  ->  the same numbers in the fewest ops that the device knows.
 
-The list below is the whole pipeline, in order. Each pass is a function of a `Work` that changes it and returns how
-often it hit. After any of them onnxruntime still runs the graph: ops that ONNX lacks carry their body as a function.
+The list below is the whole pipeline, in order; the passes that open the way for each other run again until none
+hits. Each is a function of a `Work` that changes it and returns how often it hit. After any of them onnxruntime still
+runs the graph: ops that ONNX lacks carry their body as a function.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.passes.simplify_pools import simplify_pools
 from axtool.graph.passes.tidy import drop_unused, inline_functions, lift_constants
 from axtool.graph.passes.widen_floats import widen_floats
-from axtool.graph.passes.work import Work, values_of
+from axtool.graph.passes.work import Work, remove_unused, values_of
 from axtool.types import QFormat
+
+ROUNDS = 4  # real graphs need one or two
 
 
 class Pass(NamedTuple):
     name: str
     run: Callable[[Work], int]
     reshapes: bool = False  # shapes have to be inferred again after a hit
+    again: bool = False  # runs in further rounds too
 
 
 PASSES: tuple[Pass, ...] = (
@@ -55,16 +59,17 @@ PASSES: tuple[Pass, ...] = (
     Pass("import-qoperator", import_qoperator, reshapes=True),
     Pass("absorb-qdq", absorb_qdq, reshapes=True),
     Pass("fold-constants-again", fold_constants),
-    Pass("normalize-arithmetic", normalize_arithmetic),
-    Pass("remove-noops-again", remove_noops),
-    Pass("fuse-clip", fuse_clip),
-    Pass("fuse-gates", fuse_gates),
-    Pass("cancel-transposes", cancel_transposes, reshapes=True),
-    Pass("fold-batchnorm", fold_batchnorm),
-    Pass("fold-affine", fold_affine),
-    Pass("fold-forward", fold_forward),
-    Pass("simplify-pools", simplify_pools),
-    Pass("fold-pad", fold_pad),
+    Pass("normalize-arithmetic", normalize_arithmetic, again=True),
+    Pass("remove-noops-again", remove_noops, again=True),
+    Pass("fuse-clip", fuse_clip, again=True),
+    Pass("fuse-gates", fuse_gates, again=True),
+    Pass("cancel-transposes", cancel_transposes, reshapes=True, again=True),
+    Pass("fold-batchnorm", fold_batchnorm, again=True),
+    Pass("fold-affine", fold_affine, again=True),
+    Pass("fold-forward", fold_forward, again=True),
+    Pass("simplify-pools", simplify_pools, again=True),
+    Pass("fold-pad", fold_pad, again=True),
+    # and after the rounds:
     Pass("merge-duplicates", merge_duplicates),
     Pass("drop-unused", drop_unused),
 )
@@ -106,21 +111,39 @@ def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[st
     _known(disable)
     work = Work(model)
     infer_shapes(model)
-    log = [_run(work, step, check) for step in PASSES if step.name not in disable]
+    steps = [step for step in PASSES if step.name not in disable]
+    counts = {step.name: 0 for step in steps}
+    for step in steps[: _last_repeated(steps)]:
+        counts[step.name] += _run(work, step, check)
+    for _ in range(ROUNDS):
+        more = {step.name: _run(work, step, check) for step in steps if step.again}
+        counts = {name: count + more.get(name, 0) for name, count in counts.items()}
+        if not any(more.values()):
+            break
+    for step in steps[_last_repeated(steps) :]:
+        counts[step.name] += _run(work, step, check)
+    log = tuple(PassResult(name, count) for name, count in counts.items())
     infer_shapes(work.model)
     present = {value.name for value in values_of(work.graph)}
     names = {old: new for old, new in work.aliases.items() if new in present and old not in present}
-    return Cleaned(work.model, tuple(log), _given(work), tuple(work.notes), names)
+    return Cleaned(work.model, log, _given(work), tuple(work.notes), names)
 
 
-def _run(work: Work, step: Pass, check: Check | None) -> PassResult:
+def _last_repeated(steps: Sequence[Pass]) -> int:
+    """The position behind the last pass that runs in rounds."""
+    return max((at + 1 for at, step in enumerate(steps) if step.again), default=len(steps))
+
+
+def _run(work: Work, step: Pass, check: Check | None) -> int:
     before = _rounding(work) if check is not None else None
     count = step.run(work)
+    if count:
+        remove_unused(work)  # a value that only dead nodes read would look as if it were read
     if count and step.reshapes:
         infer_shapes(work.model)
     if count and check is not None and before is not None:
         check(before, _rounding(work), step.name)
-    return PassResult(step.name, count)
+    return count
 
 
 def _rounding(work: Work) -> ir.Model:

@@ -5,7 +5,7 @@ tensor name, weights with one scale for each output channel (a DequantizeLinear 
 float32). Quantized inputs and outputs of the model keep their type: their own Q or DQ node stays, on the host.
 
 Two things in such a file are more than rounding and stay in the float graph: a Relu that a quantizer dropped because
-the format starts at zero, and a second format of a tensor that already has one (an Identity carries it).
+the format starts at zero; and a rounded value beside the one that others read as it is, which an Identity carries.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def absorb_qdq(work: Work) -> int:
         count += _pair(work, node)
     for node in quantizers(work, "QuantizeLinear"):
         source, fmt = node.inputs[0], format_of(node)
-        if source is not None and fmt is not None:
-            work.given.setdefault(source, fmt)
         if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
             work.graph.remove(node, safe=True)
+        elif source is not None and fmt is not None and not _read_raw(source):
+            work.given.setdefault(source, fmt)
     for node in quantizers(work, "DequantizeLinear"):
         fmt = format_of(node)
         if fmt is not None:
@@ -70,8 +70,26 @@ def lift_moves(work: Work) -> int:
                     node.replace_input_with(at, maker.inputs[0])
         for value in [value for value in node.outputs if value.name and value.dtype == data[0].dtype]:
             _requantize(work, node, value, first)
+        for maker in dict.fromkeys(makers):
+            assert maker is not None
+            _forget(work, maker, node)
         count += 1
     return count
+
+
+def _forget(work: Work, quantize: ir.Node, mover: ir.Node) -> None:
+    """A Q whose integers nobody reads any more: its format stays with the value that only the moved node reads."""
+    source, fmt = quantize.inputs[0], format_of(quantize)
+    if quantize.outputs[0].uses() or quantize.outputs[0].is_graph_output():
+        return
+    work.graph.remove(quantize, safe=True)
+    if source is not None and fmt is not None and all(user is mover for user, _ in source.uses()):
+        work.given.setdefault(source, fmt)
+
+
+def _read_raw(value: ir.Value) -> bool:
+    """True if somebody reads the value as it is, before it is rounded."""
+    return value.is_graph_output() or any(user.op_type != "QuantizeLinear" for user, _ in value.uses())
 
 
 def _requantize(work: Work, node: ir.Node, value: ir.Value, like: ir.Node) -> None:
@@ -133,7 +151,7 @@ def _pair(work: Work, node: ir.Node) -> bool:
             work.become(node, "Clip", [source, *bounds])
         work.given[node.outputs[0]] = fmt
         return True
-    if fmt is not None and work.given.get(source, fmt) != fmt:
+    if fmt is not None and (_read_raw(source) or source in work.given) and work.given.get(source) != fmt:
         work.become(node, "Identity", [source])
         work.given[node.outputs[0]] = fmt
         return True

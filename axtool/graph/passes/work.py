@@ -97,10 +97,14 @@ class Work:
         return canonical(facts_of(node, self.opset))
 
     def bypass(self, old: ir.Value, new: ir.Value) -> bool:
-        """Everything that read `old` reads `new`, which has the same numbers. False if a name in the signature forbids.
+        """Everything that read `old` reads `new`, which has the same numbers. False if that would change something.
 
-        The node that made `old` is left without readers.
+        Names of the signature stay, and so does what others read: where a quantized file rounds `old` but not `new`,
+        the two are the same only if nothing else reads `new`. The node that made `old` is left without readers.
         """
+        fmt = self.given.get(old)
+        if fmt is not None and self.given.get(new) != fmt and (new in self.given or not _private(new)):
+            return False
         if old.is_graph_output():
             if new.producer() is None or new.is_graph_output() or new.graph is not self.graph:
                 return False
@@ -150,6 +154,11 @@ class Work:
             if known == old:
                 self.aliases[name] = new
         self.aliases[old] = new
+
+
+def _private(value: ir.Value) -> bool:
+    """True if one node reads the value and nobody else."""
+    return len(value.uses()) == 1 and not value.is_graph_output() and not value.is_graph_input()
 
 
 def hold(work: Work, output: ir.Value, value: ir.Value, before: ir.Node) -> None:
