@@ -82,7 +82,7 @@ def without(timing: Timing, start: Timing) -> Timing:
     return Timing(tuple(s - wall for s in timing.wall_s), tuple(s - cpu for s in timing.cpu_s))
 
 
-def compare(name: str, job: Job, *, rounds: int, vela: Path | None = None) -> list[Row]:
+def compare(name: str, job: Job, *, rounds: int, warm_up: int = 1, vela: Path | None = None) -> list[Row]:
     """The row against the budget and, where it can run, the row against Vela."""
     cases: dict[str, Callable[[], Finished]] = {
         "compile": partial(compile_once, job),
@@ -93,7 +93,7 @@ def compare(name: str, job: Job, *, rounds: int, vela: Path | None = None) -> li
         out = str(job.out.parent / "vela")
         cases["vela"] = partial(run_process, [program, str(network), "--output-dir", out])
         cases["vela imports"] = partial(run_process, [program, "--version"])
-    times = interleave_processes(cases, rounds=rounds)
+    times = interleave_processes(cases, rounds=rounds, warm_up=warm_up)
     own = without(times["compile"], times["imports"])
     ours = table.side("axtool compile --ranges", __version__, own, imports=times["imports"].to_dict())
     cpu_s = own.cpu_median_ms / 1e3
