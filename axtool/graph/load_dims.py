@@ -63,7 +63,7 @@ def fix_inputs(
     symbols = _Symbols(log.file)
     _bind_options(dims or {}, shapes, symbols)
     for name, shape in given.items():
-        _check_given(name, shape, shapes[name], symbols)
+        _check_given(name, shape, shapes[name], symbols, log)
     fixed = _batches(shapes, given, symbols, log)
     result, free = _resolve(shapes, given, symbols, fixed)
     if free:
@@ -142,8 +142,12 @@ def _bind_options(dims: Mapping[str, int], shapes: dict[str, list[Dim] | None], 
         symbols.bind(name, int(value), f"--dim {name}={value}")
 
 
-def _check_given(name: str, shape: list[int], declared: list[Dim] | None, symbols: _Symbols) -> None:
-    """A given shape must have the declared rank and sizes; named dimensions take their value from it."""
+def _check_given(name: str, shape: list[int], declared: list[Dim] | None, symbols: _Symbols, log: Log) -> None:
+    """A given shape must have the declared rank; named dimensions take their value from it.
+
+    Another size than the declared one is taken with a warning: many exporters freeze the shape of their example, and
+    shape inference refuses what the graph really cannot take.
+    """
     option = f"--input-shape {name}:{','.join(map(str, shape))}"
     if declared is not None and len(shape) != len(declared):
         raise UsageError(
@@ -154,19 +158,14 @@ def _check_given(name: str, shape: list[int], declared: list[Dim] | None, symbol
         )
     for axis, size in enumerate(shape):
         want = declared[axis] if declared is not None else None
-        if isinstance(want, int) and size != want:
-            raise UsageError(
-                f"{option}: axis {axis} is fixed at {want} in the model, expected {_show(declared)}",
-                where=symbols.file,
-                hint="export the model for that shape",
-                code="input-shape",
-            )
         if size < 1 and want != size:
             raise UsageError(
                 f"{option}: want positive numbers, axis {axis} is {size}", where=symbols.file, code="input-shape"
             )
         if isinstance(want, str):
             symbols.bind(want, size, option)
+    if declared is not None and any(isinstance(d, int) and d != s for d, s in zip(declared, shape, strict=True)):
+        log.warnings.append(f"input '{name}' is declared {_show(declared)}; read as {_show(shape)}, as {option} says")
 
 
 def _batches(
@@ -200,7 +199,7 @@ def _resolve(
         if name in given:
             result[name] = list(given[name])
             for axis, size in enumerate(given[name]):
-                if declared is None or declared[axis] is None:
+                if declared is None or (declared[axis] != size and not isinstance(declared[axis], str)):
                     fixed[f"{name}[{axis}]"] = size
             continue
         if declared is None:

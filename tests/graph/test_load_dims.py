@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -87,10 +88,22 @@ def test_an_unknown_dim_gets_the_nearest(tmp_path: Path) -> None:
     says(refused(tmp_path, IMAGE, dims={"heigth": 8}), 2, "unknown-dim", "heigth", "did you mean height")
 
 
-@pytest.mark.parametrize("shape", [[1, 3, 8], [1, 4, 8, 8], [1, 3, 0, 8], [1, 3, -1, 8]])
-def test_a_shape_that_does_not_fit_the_declared_one_is_refused(tmp_path: Path, shape: list[int]) -> None:
+@pytest.mark.parametrize("shape", [[1, 3, 8], [1, 3, 0, 8], [1, 3, -1, 8]])
+def test_a_shape_of_another_rank_or_without_size_is_refused(tmp_path: Path, shape: list[int]) -> None:
     error = refused(tmp_path, IMAGE, input_shapes={"x": shape})
     says(error, 2, "input-shape", "--input-shape x:" + ",".join(map(str, shape)))
+
+
+def test_a_size_other_than_the_declared_one_is_taken_with_a_warning(tmp_path: Path) -> None:
+    loaded = load(tmp_path, [10, 3, 32, 32], input_shapes={"x": [1, 3, 48, 64]})
+    assert out_shape(loaded) == (1, 3, 48, 64)
+    assert any("declared [10, 3, 32, 32]; read as [1, 3, 48, 64]" in line for line in loaded.warnings)
+
+
+def test_a_size_that_the_graph_cannot_take_is_refused_by_the_node_that_cannot(tmp_path: Path) -> None:
+    weights = {"w": np.zeros((2, 3, 1, 1), np.float32)}
+    net = model([node("Conv", ["x", "w"], ["y"])], [value("x", [1, 3, 8, 8])], weights=weights)
+    says(refusal(save(tmp_path, net), input_shapes={"x": [1, 4, 8, 8]}), 2, "channel-mismatch", "4 channels")
 
 
 def test_an_input_of_more_than_2_to_the_31_elements_is_refused(tmp_path: Path) -> None:
