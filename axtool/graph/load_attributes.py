@@ -29,7 +29,7 @@ _CONTENT = (
     "sparse_tensor", "sparse_tensors", "tp", "type_protos",
 )  # fmt: skip
 _NO_CONTENT = frozenset({"name", "doc_string", "type", "ref_attr_name"})
-_INT, _INTS, _MESSAGES = 2, 7, (4, 5, 11, 13)
+_INT, _INTS, _TEXT, _MESSAGES = 2, 7, (3, 8), (4, 5, 11, 13)
 
 # Smallest and largest value of the attributes that are sizes or axes.
 _AXIS = (-MAX_RANK, MAX_RANK)
@@ -62,6 +62,8 @@ def check_attributes(proto: onnx.ModelProto, file: str) -> None:
                 faults.append(f"{place}: attribute '{attribute.name}' is not of the type that it says")
             elif kind in _MESSAGES and not held and not attribute.ref_attr_name:
                 faults.append(f"{place}: attribute '{attribute.name}' is empty")
+            elif kind in _TEXT and not all(map(_is_text, (attribute.s, *attribute.strings))):
+                faults.append(f"{place}: attribute '{attribute.name}' is not valid UTF-8")
             else:
                 faults += _out_of_bounds(place, attribute)
     _throw(faults, file)
@@ -84,6 +86,14 @@ def check_shape_constants(model: ir.Model, file: str) -> None:
             if max(numbers, default=0) > MAX_SIZE or (node.op_type in _SHAPES and math.prod(numbers) > MAX_SIZE):
                 faults.append(f"{node.op_type} '{node.name}' (node {index}): input {at} is {array.tolist()}, too large")
     _throw(faults, file)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _out_of_bounds(place: Place, attribute: onnx.AttributeProto) -> Iterator[str]:

@@ -145,6 +145,7 @@ def test_shapes_that_do_not_fit_name_the_node_and_its_inputs(tmp_path: Path, nod
         (node("DepthToSpace", ["x"], ["y"], name="it"), "blocksize"),
         (node("Softmax", ["x"], ["y"], name="it", axis=2**31), "axis"),
         (node("MaxPool", ["x"], ["y"], name="it", kernel_shape=[0, 2]), "kernel_shape"),
+        (node("MaxPool", ["x"], ["y"], name="it", kernel_shape=[2, 2], auto_pad=b"SAME\xff"), "auto_pad"),
         (node("Split", ["x"], ["y", "z"], name="it", num_outputs=3), "num_outputs"),
     ],
 )
