@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 namespace axtool {
 
 constexpr size_t kLanes = 4;     // equal neighbours count in different places: no waiting for the last store
-constexpr size_t kWide = 8;      // extremes are kept in so many places: the compiler turns them into vectors
 constexpr size_t kChunk = 1024;  // values whose bins are found at once, by vector instructions
 constexpr size_t kBlock = size_t(1) << 20;  // values until the 32-bit lanes are added up
 
@@ -23,17 +23,29 @@ static void bins_of(size_t n, const float *x, float first, float second, int32_t
   }
 }
 
-static void extremes_of(size_t n, const float *x, float *low, float *high) {
+// A compiler may not reorder a minimum of floats by itself: these are the vectors it would need.
+using Vector = float __attribute__((vector_size(16)));
+constexpr size_t kWide = 2 * sizeof(Vector) / sizeof(float);
+
+struct Extremes {
+  Vector low[2], high[2];
+};
+
+static void extremes_of(size_t n, const float *x, Extremes &seen) {
+  Extremes e = seen;
   size_t i = 0;
   for (; i + kWide <= n; i += kWide)
-    for (size_t j = 0; j < kWide; ++j) {
-      low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
-      high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
+    for (size_t j = 0; j < 2; ++j) {
+      Vector v;
+      std::memcpy(&v, x + i + j * sizeof(Vector) / sizeof(float), sizeof v);
+      e.low[j] = v < e.low[j] ? v : e.low[j];
+      e.high[j] = v > e.high[j] ? v : e.high[j];
     }
   for (; i < n; ++i) {
-    low[0] = std::min(low[0], x[i]);
-    high[0] = std::max(high[0], x[i]);
+    e.low[0][0] = std::min(e.low[0][0], x[i]);
+    e.high[0][0] = std::max(e.high[0][0], x[i]);
   }
+  seen = e;
 }
 
 Seen histogram_f32(size_t n, const float *x, int exponent, size_t bins, int64_t *counts) {
@@ -43,16 +55,15 @@ Seen histogram_f32(size_t n, const float *x, int exponent, size_t bins, int64_t 
   std::vector<uint32_t> lanes(kLanes * stride);
   std::vector<int64_t> total(stride);
   int32_t at[kChunk];
-  float low[kWide], high[kWide];
-  std::fill_n(low, kWide, std::numeric_limits<float>::infinity());
-  std::fill_n(high, kWide, -std::numeric_limits<float>::infinity());
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  Extremes seen{{Vector{} + kInf, Vector{} + kInf}, {Vector{} - kInf, Vector{} - kInf}};
   for (size_t start = 0; start < n; start += kBlock) {
     const size_t end = std::min(n, start + kBlock);
     if (start) lanes.assign(lanes.size(), 0);
     for (size_t chunk = start; chunk < end; chunk += kChunk) {
       const size_t count = std::min(kChunk, end - chunk);
       bins_of(count, x + chunk, factor, rest, int32_t(bins / 2), int32_t(bins), at);
-      extremes_of(count, x + chunk, low, high);
+      extremes_of(count, x + chunk, seen);
       size_t i = 0;
       for (; i + kLanes <= count; i += kLanes)
         for (size_t lane = 0; lane < kLanes; ++lane) ++lanes[lane * stride + at[i + lane]];
@@ -63,7 +74,12 @@ Seen histogram_f32(size_t n, const float *x, int exponent, size_t bins, int64_t 
   }
   if (!total[bins])
     for (size_t bin = 0; bin < bins; ++bin) counts[bin] += total[bin];
-  return {size_t(total[bins]), *std::min_element(low, low + kWide), *std::max_element(high, high + kWide)};
+  float low = kInf, high = -kInf;
+  for (size_t i = 0; i < kWide; ++i) {
+    low = std::min(low, seen.low[i / 4][i % 4]);
+    high = std::max(high, seen.high[i / 4][i % 4]);
+  }
+  return {size_t(total[bins]), low, high};
 }
 
 }  // namespace axtool
