@@ -44,8 +44,11 @@ Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Comma
                        const std::vector<TapView> &taps, const Sizes &sizes, int threads, Isa isa, bool merge) {
   Schedule schedule;
   schedule.steps = steps_of(layers, commands, taps);
-  if (merge) elide_loads(schedule.steps, sizes);
-  if (merge) merge_neighbours(schedule.steps, sizes);
+  if (merge) {
+    merge_neighbours(schedule.steps, sizes);  // before: fewer steps to reason about; after: loads parted some
+    elide_loads(schedule.steps, sizes);
+    merge_neighbours(schedule.steps, sizes);
+  }
   int8_t *const nowhere[2] = {};
   for (Step &step : schedule.steps) {
     step.staged = must_stage(step);
