@@ -113,7 +113,7 @@ struct Avx2Bytes {
   // the first block.
   static bool suits(const MacTask &t) {
     const int quads = t.kh * t.kw * mac_quads(t.in_c / t.group), sample = mac_min(quads, 64);
-    if (t.oh * t.ow < 96) return false;
+    if (t.oh * t.ow < 40) return false;
     int steps = 0;
     for (int q = 0; q < sample; ++q) {
       const int8_t *w = t.w + q * 64;
@@ -122,7 +122,7 @@ struct Avx2Bytes {
       for (int way = 1; way < 3 && !one; ++way) one = safe(_mm256_shuffle_epi8(a, order(way)), _mm256_shuffle_epi8(b, order(way)));
       steps += one ? 1 : 2;
     }
-    return steps * 5 <= sample * 6;
+    return steps * 4 <= sample * 5;
   }
 
   static void tile(const MacTask &t, int n, int, const uint8_t *const *p, const int32_t *steps, int64_t count,

@@ -14,6 +14,7 @@ struct BlockOut {
   int32_t bias[16];
   int channels;           // 1..16 of them are stored
   int max_f, min_f;
+  bool half_mantissa;     // every f is 31 and every mantissa under 2^30: 2 * m fits int32 too
 };
 
 inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
@@ -23,6 +24,8 @@ inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
     out->min_f = mac_min(out->min_f, params[32 + i]);
     out->max_f = mac_max(out->max_f, params[32 + i]);
   }
+  out->half_mantissa = out->min_f == 31 && out->max_f == 31;
+  for (int i = 0; i < channels; ++i) out->half_mantissa &= params[16 + i] < 1 << 30;
 }
 
 // Columns [left, right) of row r of a band lie inside the view; x is the first of them. The others read as x_zp. What
