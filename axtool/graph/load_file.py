@@ -61,12 +61,7 @@ def _read(path: Path) -> bytes:
                 "is not a regular file", where=str(path), hint="save the model to a file first", code="not-a-file"
             )
         if status.st_size > MAX_PROTO_BYTES:
-            raise UsageError(
-                f"one ONNX file cannot be larger than 2 GB, this has {status.st_size:,} bytes",
-                where=str(path),
-                hint="save the weights as external data",
-                code="file-too-large",
-            )
+            raise _too_large(path, status.st_size)
         return path.read_bytes()
     except FileNotFoundError:
         raise UsageError("file not found", where=str(path), hint=_siblings(path), code="file-not-found") from None
@@ -84,6 +79,20 @@ def _read(path: Path) -> bytes:
         raise EnvironmentFault(
             f"cannot read the file: {error.strerror or error}", where=str(path), code="unreadable"
         ) from None
+
+
+def _too_large(path: Path, size: int) -> UsageError:
+    """No single ONNX file can be so large: most are another format, which the first bytes tell."""
+    with path.open("rb") as file:
+        foreign = foreign_format(file.read(1 << 16))
+    if foreign is not None:
+        return UsageError(foreign.what, where=str(path), hint=foreign.hint, code=foreign.code)
+    return UsageError(
+        f"one ONNX file cannot be larger than 2 GB, this has {size:,} bytes",
+        where=str(path),
+        hint="save the weights as external data",
+        code="file-too-large",
+    )
 
 
 def _siblings(path: Path) -> str:

@@ -116,3 +116,10 @@ def test_random_bytes_are_no_model(tmp_path: Path) -> None:
 
 def test_a_protobuf_without_a_graph_is_no_model(tmp_path: Path) -> None:
     says(refusal(save(tmp_path, b"\x08\x08")), 2, "not-onnx")
+
+
+@pytest.mark.parametrize(("head", "code"), [(b"PK\x03\x04", "not-onnx"), (b"\x08\x08\x12\x00", "file-too-large")])
+def test_a_file_above_2_gb_is_judged_by_its_first_bytes(tmp_path: Path, head: bytes, code: str) -> None:
+    path = save(tmp_path, head)
+    os.truncate(path, 2**31 + 1)  # a hole: it takes no room
+    says(refusal(path), 2, code)
