@@ -106,11 +106,31 @@ def test_a_relu_that_the_format_stands_for_is_put_back(scale: float, op: str) ->
     assert "d" in result.given
 
 
-def test_a_second_format_of_a_tensor_gets_a_node_of_its_own() -> None:
+def test_two_formats_of_a_tensor_get_a_node_each() -> None:
     body = f"{QDQ} e = QuantizeLinear(x, es, xz) f = DequantizeLinear(e, es, xz) y = Neg(d) z = Abs(f)"
     result = cleaned(build(body, outputs="float y, float z", es=F(0.1), **steps(128)))
-    assert sorted(ops(result.model)) == ["Abs", "Identity", "Neg"]
-    assert result.given["x"].scale != result.given["f"].scale
+    assert sorted(ops(result.model)) == ["Abs", "Identity", "Identity", "Neg"]
+    assert result.given["d"].scale != result.given["f"].scale
+
+
+def test_a_value_that_is_rounded_twice_in_a_row_is_rounded_twice() -> None:
+    body = f"{QDQ} e = QuantizeLinear(d, es, xz) f = DequantizeLinear(e, es, xz) y = Neg(f)"
+    model = build(body, es=F(0.11), **steps(128))
+    x = noise(1, 3, 8, 8)
+    before = run(model, x=x)[0]
+    result = cleaned(model)
+    np.testing.assert_array_equal(run(restore_qdq(result.model, result.given), x=x)[0], before)
+
+
+@pytest.mark.parametrize("raw", ["z = Abs(r)", "z = Identity(r)"])
+def test_who_reads_a_value_unrounded_still_does(raw: str) -> None:
+    body = f"r = Softplus(x) q = QuantizeLinear(r, xs, xz) d = DequantizeLinear(q, xs, xz) y = Neg(d) {raw}"
+    model = build(body, outputs="float y, float z", **steps(0))
+    x = noise(1, 3, 8, 8)
+    before = run(model, x=x)
+    result = cleaned(model)
+    for found, expected in zip(run(restore_qdq(result.model, result.given), x=x), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_pair_with_different_parameters_is_no_pair() -> None:

@@ -151,7 +151,9 @@ def _pair(work: Work, node: ir.Node) -> bool:
             work.become(node, "Clip", [source, *bounds])
         work.given[node.outputs[0]] = fmt
         return True
-    if fmt is not None and (_read_raw(source) or source in work.given) and work.given.get(source) != fmt:
+    others = [user for user, _ in source.uses() if user.op_type == "QuantizeLinear" and not same_params(user, quantize)]
+    beside = _read_raw(source) or bool(others) or source in work.given
+    if fmt is not None and beside and work.given.get(source) != fmt:
         work.become(node, "Identity", [source])
         work.given[node.outputs[0]] = fmt
         return True

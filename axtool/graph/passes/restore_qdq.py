@@ -29,7 +29,7 @@ def restore_qdq(model: ir.Model, given: Mapping[str, QFormat]) -> ir.Model:
     taken = {value.name for graph in copy.graphs() for value in _all(graph)}
     for value in [value for value in _values(copy) if _rounds(value, given, copy)]:
         assert value.name is not None
-        _round(copy.graph, value, given, taken)
+        _round(copy.graph, value, given[value.name], taken)
     return copy
 
 
@@ -52,10 +52,9 @@ def _rounds(value: ir.Value, given: Mapping[str, QFormat], model: ir.Model) -> b
     return (maker is None or maker.op_type != "DequantizeLinear") and bool(value.uses() or value.is_graph_output())
 
 
-def _round(graph: ir.Graph, value: ir.Value, given: Mapping[str, QFormat], taken: set[str | None]) -> None:
+def _round(graph: ir.Graph, value: ir.Value, fmt: QFormat, taken: set[str | None]) -> None:
     name, maker = value.name, value.producer()
     assert name is not None
-    fmt = given[name]
     scale = _constant(graph, np.array(fmt.scale[0], np.float32), _fresh(f"{name}_scale", taken))
     zero = _constant(graph, np.array(fmt.zero_point[0], STORED[fmt.kind]), _fresh(f"{name}_zero_point", taken))
     quantize = ir.node("QuantizeLinear", [value, scale, zero], name=_fresh(f"{name}/quantize", taken))
@@ -65,8 +64,7 @@ def _round(graph: ir.Graph, value: ir.Value, given: Mapping[str, QFormat], taken
     stored.shape = rounded.shape = value.shape
     stored.type, rounded.type = ir.TensorType(zero.dtype or ir.DataType.INT8), ir.TensorType(ir.DataType.FLOAT)
     for user, index in list(value.uses()):
-        second = user.op_type == "Identity" and user.outputs[0].name in given  # the same numbers in another format
-        if user is not quantize and not second:
+        if user is not quantize:
             user.replace_input_with(index, rounded)
     if maker is not None:
         graph.insert_after(maker, [quantize, restore])
