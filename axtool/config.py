@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +56,8 @@ def write_whole(path: Path, data: bytes, *, force: bool = False) -> None:
 
     Raises UsageError when the file exists and `force` is off, EnvironmentFault when the disk refuses.
     """
+    import tempfile
+
     refuse_overwrite(path, force=force)
     temporary = None
     try:

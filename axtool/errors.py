@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from enum import IntEnum
 
 
@@ -75,6 +74,8 @@ class CheckFailed(AxError):
 
 def nearest(name: str, known: Sequence[str], count: int = 3) -> str:
     """A hint with the names closest to `name`, or the first few known ones."""
+    from difflib import get_close_matches  # 10 ms that `--help` does not need
+
     close = get_close_matches(name, known, n=count, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(close) + "?"

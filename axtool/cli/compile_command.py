@@ -1,7 +1,5 @@
 """`axtool compile`: model.onnx and calibration data in, one .axm file out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -31,7 +31,7 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our stdout left (`| head`): nothing to say and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Exit.OK
     return code
 
@@ -49,6 +49,10 @@ def _guarded(app: Callable[..., Any], args: list[str], program: str) -> int:
         return int(code) if isinstance(code, int) else int(Exit.OK)
     except BrokenPipeError:
         raise
+    except SystemExit as leaving:  # the parser's own: completion is done, or the reader of stdout left
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            raise BrokenPipeError from None
+        return int(leaving.code or 0)
     except KeyboardInterrupt:
         return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
     except Exception as error:

@@ -1,7 +1,5 @@
 """`axtool info`: what a file holds, compiled or not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +22,7 @@ def info_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Describe a model: inputs, outputs, ops, MACs, the split with reasons, formats, memory, provenance.
+    """Describe a model: inputs and outputs, ops, the split with reasons, formats, memory.
 
     \b
     Examples:

@@ -1,7 +1,5 @@
 """`axtool profile`: where the cycles of a model go, and why."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`axtool run`: one frame through a compiled model, or through a float one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,7 +71,7 @@ def run_command(
             o.choice(path.suffix.lower(), suffixes, option)
             refuse_overwrite(path, force=force, inputs=files)
 
-    def prepare(base: Preparation | None) -> Preparation | None:
+    def prepare(base: "Preparation | None") -> "Preparation | None":
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
 
     if engine == "float":

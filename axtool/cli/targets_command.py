@@ -1,7 +1,5 @@
 """`axtool targets`: the chips there are, one chip with the source of every number, and a check of a user's file."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -16,7 +14,7 @@ def targets_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """List the chips, show one with the provenance of its numbers, or check a YAML file.
+    """List the chips, show one with the source of its numbers, or check a YAML file.
 
     \b
     Examples:

@@ -1,7 +1,5 @@
 """`axtool verify`: a compiled model against the model it came from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +55,7 @@ def verify_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare a compiled model with its source over a data set; exit 1 when it is out of tolerance.
+    """Compare a compiled model with its source over a data set; exit 1 if out of tolerance.
 
     \b
     Examples:
@@ -69,7 +67,7 @@ def verify_command(
     from axtool.verify.check import Limits, Request, verify
     from axtool.verify.layers import verify_layers
 
-    def prepare(base: Preparation | None) -> Preparation | None:
+    def prepare(base: "Preparation | None") -> "Preparation | None":
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
 
     request = Request(model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16)

@@ -1,7 +1,5 @@
 """`axzoo`: models that are known to work, with everything needed to build and judge them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

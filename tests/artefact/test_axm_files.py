@@ -74,7 +74,7 @@ def test_a_folder_that_cannot_be_written_is_the_machines_fault(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr("axtool.config.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
     with pytest.raises(EnvironmentFault, match="Permission denied"):
         axm.write(tmp_path / "new.axm", axm.read(tiny_models / "cls.axm"))
     assert list(tmp_path.iterdir()) == []

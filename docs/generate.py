@@ -1,0 +1,161 @@
+"""The code  ->  the pages of docs/ that only repeat it: commands, schemas, supported ops, error codes.
+
+    python docs/generate.py
+
+A test compares the pages with what this makes, so that they cannot drift.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->\n"
+WIDTH = 100
+
+
+def pages() -> dict[str, str]:
+    """Text by path below docs/."""
+    return {
+        "cli.md": cli_page(),
+        "supported-ops.md": ops_page(),
+        "errors.md": errors_page(),
+        **{f"schemas/{name}.json": text for name, text in schema_pages().items()},
+    }
+
+
+def cli_page() -> str:
+    """The help of both programs and of every command."""
+    import typer.main
+
+    from axtool.cli import main, zoo
+
+    parts = [NOTE, "# Commands\n", _exit_codes()]
+    for app, program in ((main.app, "axtool"), (zoo.app, "axzoo")):
+        group: Any = typer.main.get_command(app)
+        parts.append(f"## {program}\n\n{_help(group, program)}")
+        parts += [f"### {program} {name}\n\n{_help(c, f'{program} {name}')}" for name, c in group.commands.items()]
+    return "\n".join(parts)
+
+
+def _help(command: Any, path: str) -> str:
+    # A context that is told its width, so that the page is the same in every terminal.
+    names = ["-h", "--help"]
+    context = command.context_class(
+        command, info_name=path, terminal_width=WIDTH, max_content_width=WIDTH, help_option_names=names
+    )
+    return f"```text\n{command.get_help(context).rstrip()}\n```\n"
+
+
+def _exit_codes() -> str:
+    from axtool.errors import Exit
+
+    words = {
+        "OK": "done", "CHECK_FAILED": "the check said no: verify out of tolerance, a limit exceeded",
+        "USAGE": "usage or bad input", "UNSUPPORTED": "a valid model that axtool cannot compile",
+        "ENVIRONMENT": "the machine: a missing package, no device, a full disk", "NUMERICS": "numbers refused",
+        "DOES_NOT_FIT": "does not fit the chip", "INTERNAL": "a bug in axtool", "INTERRUPTED": "interrupted",
+    }  # fmt: skip
+    rows = "".join(f"| {code.value} | {words[code.name]} |\n" for code in Exit)
+    return (
+        "The result of a command goes to stdout, everything else to stderr. `--json` prints one document, also on\n"
+        "failure; its schemas are in [schemas/](schemas), its error codes in [errors.md](errors.md).\n\n"
+        f"| exit code | |\n|---|---|\n{rows}"
+    )
+
+
+def ops_page() -> str:
+    """The limits of every op on the default chip."""
+    from axtool.compiler import Options
+    from axtool.ops.limits import manual
+    from axtool.target_file import load_target
+
+    target = load_target(Options().target)
+    parts = [
+        NOTE,
+        f"# Ops that run on the device\n\nThe rules are those of `{target.name}`; `axtool info MODEL --support` judges a "
+        "model by them. An op that is not\nlisted, or that breaks a rule, runs on the host.\n",
+    ]
+    for row in manual(target):
+        rules = "".join(_rule(rule, advice) for rule, advice in zip(row.rules, row.advice, strict=True))
+        parts.append(f"## {row.op or 'Every op'}\n\n{rules or '- No further rule.' + chr(10)}")
+    return "\n".join(parts)
+
+
+def _rule(rule: str, advice: str) -> str:
+    return f"- {_line(rule)}" + (f" *{_line(advice)}*" if advice else "") + "\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def errors_page() -> str:
+    """The codes that error documents carry, with the exit code that each ends in."""
+    rows = "".join(f"| `{code}` | {', '.join(map(str, exits))} |\n" for code, exits in sorted(codes().items()))
+    return (
+        f"{NOTE}\n# Error codes\n\nThe `error.code` of a failed command. The words are stable; the messages beside them "
+        f"are not.\n\n| code | exit code |\n|---|---|\n{rows}"
+    )
+
+
+def codes() -> dict[str, list[int]]:
+    """Every code that the source gives to an error, and the exit codes of the classes it is given to."""
+    from axtool import errors
+
+    classes = {name: c for name, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, errors.AxError)}
+    found: dict[str, set[int]] = {}
+    for name, code in _raised(classes):
+        fixed = {"interrupted": errors.Exit.INTERRUPTED, "internal": errors.Exit.INTERNAL}  # given out by the door
+        found.setdefault(code, set()).add(int(fixed.get(code, classes[name].exit)))
+    return {code: sorted(exits) for code, exits in found.items()}
+
+
+def _raised(classes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / "axtool").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in classes:
+                continue
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            literals = [leaf.value for value in given for leaf in _leaves(value)]
+            for code in literals or ([] if given else [classes[node.func.id].code]):
+                yield node.func.id, str(code)
+
+
+def _leaves(value: ast.expr) -> list[ast.Constant]:
+    """The texts that an expression may be: itself, or either side of an `if`."""
+    if isinstance(value, ast.IfExp):
+        return _leaves(value.body) + _leaves(value.orelse)
+    return [value] if isinstance(value, ast.Constant) and value.value else []
+
+
+def schema_pages() -> dict[str, str]:
+    """JSON Schema by command."""
+    from axtool.report.schemas import SCHEMAS
+
+    made = {}
+    for name, model in SCHEMAS.items():
+        schema = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": f"axtool.{name}/1",
+            **model.model_json_schema(by_alias=True),
+        }
+        made[name] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
+    return made
+
+
+def main() -> None:
+    """Write every page."""
+    for name, text in pages().items():
+        path = ROOT / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
