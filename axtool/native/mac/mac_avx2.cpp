@@ -51,12 +51,10 @@ struct Avx2 {
   }
 
   static void tile(const MacTask &t, int n, int, const int16_t *const *p, const MacRun *runs, int count,
-                   const int16_t *w, int64_t, const BlockOut *out, int8_t *const *y) {
+                   const int16_t *w, int64_t, const BlockOut *out, int8_t *const *y, int c) {
     __m256i sums[kPixels][2];
-    const __m256i bias0 = avx2_load(out->bias), bias1 = avx2_load(out->bias + 8);
-    for (int i = 0; i < n; ++i) sums[i][0] = bias0, sums[i][1] = bias1;
-    avx2_sums(n, p, runs, count, w, sums);
-    avx2_finish(t, *out, n, sums, y);
+    avx2_sums(n, p, runs, count, w, out->bias, sums);
+    avx2_finish(t, *out, n, sums, y, c);
   }
 };
 }  // namespace

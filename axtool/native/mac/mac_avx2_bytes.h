@@ -37,7 +37,7 @@ namespace {
                : [x] "=&r"(x), [w] "+r"(w), [step] "+r"(steps), [count] "+r"(count)                           \
                : [p0] "r"(p[0]), [p1] "r"(p[N > 1 ? 1 : 0]), [p2] "r"(p[N > 2 ? 2 : 0]),                      \
                  [p3] "r"(p[N > 3 ? 3 : 0]), [p4] "r"(p[N > 4 ? 4 : 0]), [p5] "r"(p[N > 5 ? 5 : 0]),          \
-                 [sums] "r"(sums)                                                                             \
+                 [sums] "r"(sums), [bias] "r"(out->bias)                                                      \
                : "memory", "cc", "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8",      \
                  "ymm9", "ymm10", "ymm11", "ymm12", "ymm13", "ymm14", "ymm15")
 
@@ -126,12 +126,13 @@ struct Avx2Bytes {
   }
 
   static void tile(const MacTask &t, int n, int, const uint8_t *const *p, const int32_t *steps, int64_t count,
-                   const int8_t *w, int64_t, const BlockOut *out, int8_t *const *y) {
+                   const int8_t *w, int64_t, const BlockOut *out, int8_t *const *y, int c) {
     __m256i sums[kPixels][2];
-    const __m256i bias0 = avx2_load(out->bias), bias1 = avx2_load(out->bias + 8);
-    for (int i = 0; i < n; ++i) sums[i][0] = bias0, sums[i][1] = bias1;
     int64_t x;
-    if (count) switch (n) {
+    if (count == 0)
+      avx2_fill(n, out->bias, sums);
+    else
+      switch (n) {
         case 1: AVX2_BYTE_SUMS(1); break;
         case 2: AVX2_BYTE_SUMS(2); break;
         case 3: AVX2_BYTE_SUMS(3); break;
@@ -139,7 +140,7 @@ struct Avx2Bytes {
         case 5: AVX2_BYTE_SUMS(5); break;
         default: AVX2_BYTE_SUMS(6); break;
       }
-    avx2_finish(t, *out, n, sums, y);
+    avx2_finish(t, *out, n, sums, y, c);
   }
 };
 }  // namespace

@@ -39,7 +39,7 @@ struct Avx2Depthwise {
     __m256i sums[N][2];
     int8_t *to[N];
     for (int i = 0; i < N; ++i) sums[i][0] = acc[i][0], sums[i][1] = acc[i][1], to[i] = y + i * t.y_pixel;
-    avx2_finish(t, out, N, sums, to);
+    avx2_finish(t, out, N, sums, to, 0);
   }
 
   static void tile(const MacTask &t, int n, const int16_t *p, int64_t step, const int32_t *taps, int count,

@@ -74,7 +74,7 @@ inline __m256i avx2_value(const MacTask &t, const Avx2Scale &s, __m256i acc) {
 }
 
 template <bool kAct, bool kFast>
-void avx2_finish_as(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y) {
+void avx2_finish_as(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y, int c) {
   const Avx2Scale s0(out.params, kFast), s1(out.params + 8, kFast);
   const __m256i zp = _mm256_set1_epi16(int16_t(kAct ? 0 : t.out_zp));
   const __m256i lo = _mm256_set1_epi8(int8_t(t.lo)), hi = _mm256_set1_epi8(int8_t(t.hi));
@@ -85,21 +85,21 @@ void avx2_finish_as(const MacTask &t, const BlockOut &out, int n, const __m256i 
     const __m256i b = _mm256_packs_epi32(avx2_value<kAct, kFast>(t, s0, acc[k][0]), avx2_value<kAct, kFast>(t, s1, acc[k][1]));
     __m256i q = _mm256_packs_epi16(_mm256_adds_epi16(a, zp), _mm256_adds_epi16(b, zp));
     q = _mm256_min_epi8(_mm256_max_epi8(_mm256_permutevar8x32_epi32(q, order), lo), hi);
-    avx2_store(y[i], _mm256_castsi256_si128(q), out.channels);
-    if (k != i) avx2_store(y[k], _mm256_extracti128_si256(q, 1), out.channels);
+    avx2_store(y[i] + c, _mm256_castsi256_si128(q), out.channels);
+    if (k != i) avx2_store(y[k] + c, _mm256_extracti128_si256(q, 1), out.channels);
   }
 }
 
 // Scales below 1/2 are nearly all there are; no scale gives an f over 31, which takes the plain road.
-void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y) {
+void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y, int c) {
   if (out.half_mantissa)
-    return t.act ? avx2_finish_as<true, true>(t, out, n, acc, y) : avx2_finish_as<false, true>(t, out, n, acc, y);
+    return t.act ? avx2_finish_as<true, true>(t, out, n, acc, y, c) : avx2_finish_as<false, true>(t, out, n, acc, y, c);
   if (out.min_f >= 0 && out.max_f <= 31)
-    return t.act ? avx2_finish_as<true, false>(t, out, n, acc, y) : avx2_finish_as<false, false>(t, out, n, acc, y);
+    return t.act ? avx2_finish_as<true, false>(t, out, n, acc, y, c) : avx2_finish_as<false, false>(t, out, n, acc, y, c);
   for (int i = 0; i < n; ++i) {
     int32_t sums[16];
     memcpy(sums, acc[i], sizeof sums);
-    for (int c = 0; c < out.channels; ++c) y[i][c] = mac_finish(t, sums[c], out.params[16 + c], out.params[32 + c]);
+    for (int k = 0; k < out.channels; ++k) y[i][c + k] = mac_finish(t, sums[k], out.params[16 + k], out.params[32 + k]);
   }
 }
 }  // namespace

@@ -1,4 +1,4 @@
-// AVX2: sums[i] += x[i] * w over the runs, for 1 to 6 pixels and 16 channels; int16 pairs, vpmaddwd.
+// AVX2: sums[i] = bias + x[i] * w over the runs, for 1 to 6 pixels and 16 channels; int16 pairs, vpmaddwd.
 //
 // In assembly: GCC 12 reorders a tile of intrinsics until it spills and copies registers, which costs a third of the
 // speed. Register plan: pixel i has ymm(2i) and ymm(2i + 1), the weights ymm12 and ymm13, the pair in all lanes ymm14.
@@ -17,7 +17,7 @@ namespace {
   "vpmaddwd %%ymm13, %%ymm14, %%ymm14\n\t"            \
   "vpaddd %%ymm15, %%" A0 ", %%" A0 "\n\t"            \
   "vpaddd %%ymm14, %%" A1 ", %%" A1 "\n\t"
-#define AVX2_LOAD(i, A0, A1) "vmovdqa " i "(%[sums]), %%" A0 "\n\tvmovdqa 32+" i "(%[sums]), %%" A1 "\n\t"
+#define AVX2_LOAD(i, A0, A1) "vmovdqu (%[bias]), %%" A0 "\n\tvmovdqu 32(%[bias]), %%" A1 "\n\t"
 #define AVX2_STORE(i, A0, A1) "vmovdqa %%" A0 ", " i "(%[sums])\n\tvmovdqa %%" A1 ", 32+" i "(%[sums])\n\t"
 
 #define AVX2_PAIRS1(at) AVX2_PAIR("p0", "ymm0", "ymm1", at)
@@ -46,15 +46,21 @@ namespace {
                : [x] "=&r"(x), [w] "=&r"(at), [left] "=&r"(left), [run] "+r"(runs), [count] "+m"(count)       \
                : [p0] "r"(p[0]), [p1] "r"(p[N > 1 ? 1 : 0]), [p2] "r"(p[N > 2 ? 2 : 0]),                      \
                  [p3] "r"(p[N > 3 ? 3 : 0]), [p4] "r"(p[N > 4 ? 4 : 0]), [p5] "r"(p[N > 5 ? 5 : 0]),          \
-                 [base] "r"(w), [sums] "r"(sums)                                                              \
+                 [base] "r"(w), [sums] "r"(sums), [bias] "r"(bias)                                            \
                : "memory", "cc", "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8",      \
                  "ymm9", "ymm10", "ymm11", "ymm12", "ymm13", "ymm14", "ymm15")
 
 static_assert(sizeof(MacRun) == 12, "the assembly steps over runs");
 
+inline void avx2_fill(int n, const int32_t *bias, __m256i (*sums)[2]) {
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < 2; ++j) sums[i][j] = _mm256_loadu_si256((const __m256i *)(bias + 8 * j));
+}
+
 // w: prepared weights, [quad][2 pairs][16 channels][2]. sums: [n][2], 32-byte aligned.
-inline void avx2_sums(int n, const int16_t *const *p, const MacRun *runs, int count, const int16_t *w, __m256i (*sums)[2]) {
-  if (count == 0) return;
+inline void avx2_sums(int n, const int16_t *const *p, const MacRun *runs, int count, const int16_t *w, const int32_t *bias,
+                      __m256i (*sums)[2]) {
+  if (count == 0) return avx2_fill(n, bias, sums);
   int64_t x, left;
   const int16_t *at;
   switch (n) {

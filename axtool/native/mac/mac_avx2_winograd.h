@@ -159,6 +159,7 @@ struct WinogradDriver {
 
   void multiply(int first, int count) {
     const MacRun run = {0, 0, direct.quads};
+    const int32_t zero[16] = {};
     const int groups = (count + I::kPixels - 1) / I::kPixels;
     for (int position = 0; position < 16; ++position) {
       const int16_t *x = input + position * input_step + int64_t(first) * direct.pixel;
@@ -167,11 +168,8 @@ struct WinogradDriver {
       for (int g = 0, at = 0; g < groups; ++g) {
         const int n = (count - at) / (groups - g);
         const int16_t *p[I::kPixels];
-        for (int i = 0; i < n; ++i) {
-          p[i] = x + int64_t(at + i) * direct.pixel;
-          sums[at + i][0] = sums[at + i][1] = _mm256_setzero_si256();
-        }
-        avx2_sums(n, p, &run, 1, w, sums + at);
+        for (int i = 0; i < n; ++i) p[i] = x + int64_t(at + i) * direct.pixel;
+        avx2_sums(n, p, &run, 1, w, zero, sums + at);
         at += n;
       }
     }
@@ -187,12 +185,12 @@ struct WinogradDriver {
       const __m256i bias = avx2_load(out.params + 8 * half);
       for (int i = 0; i < 4; ++i) sums[i][half] = _mm256_add_epi32(_mm256_srai_epi32(y[i], 2), bias);
     }
-    int8_t *to = t.y + 2 * tile_y * t.y_row + 2 * tile_x * t.y_pixel + c;
+    int8_t *to = t.y + 2 * tile_y * t.y_row + 2 * tile_x * t.y_pixel;
     int8_t *const y[4] = {to, to + t.y_pixel, to + t.y_row, to + t.y_row + t.y_pixel};
     const bool right = 2 * tile_x + 1 < t.ow, below = 2 * tile_y + 1 < t.oh;
-    if (right) return avx2_finish(t, out, below ? 4 : 2, sums, y);
-    avx2_finish(t, out, 1, sums, y);
-    if (below) avx2_finish(t, out, 1, sums + 2, y + 2);
+    if (right) return avx2_finish(t, out, below ? 4 : 2, sums, y, c);
+    avx2_finish(t, out, 1, sums, y, c);
+    if (below) avx2_finish(t, out, 1, sums + 2, y + 2, c);
   }
 };
 }  // namespace

@@ -45,7 +45,7 @@ struct Avx512 {
 
   template <int N, int B>
   static void tile_of(const MacTask &t, const uint8_t *const *p, const MacRun *runs, int count, const int8_t *w,
-                      int64_t stride, const BlockOut *out, int8_t *const *y) {
+                      int64_t stride, const BlockOut *out, int8_t *const *y, int c) {
     __m512i acc[B][N];  // never passed on: arrays whose address is taken live in memory
     for (int b = 0; b < B; ++b)
       for (int i = 0; i < N; ++i) acc[b][i] = _mm512_loadu_si512(out[b].bias);
@@ -68,28 +68,28 @@ struct Avx512 {
     for (int b = 0; b < B; ++b) {
       __m512i sums[N];
       for (int i = 0; i < N; ++i) sums[i] = acc[b][i];
-      avx512_finish(t, out[b], N, sums, y, 16 * b);
+      avx512_finish(t, out[b], N, sums, y, c + 16 * b);
     }
   }
 
   template <int N>
   static void tile_pixels(const MacTask &t, int blocks, const uint8_t *const *p, const MacRun *runs, int count,
-                          const int8_t *w, int64_t stride, const BlockOut *out, int8_t *const *y) {
-    if (blocks == 2) return tile_of<N, 2>(t, p, runs, count, w, stride, out, y);
-    tile_of<N, 1>(t, p, runs, count, w, stride, out, y);
+                          const int8_t *w, int64_t stride, const BlockOut *out, int8_t *const *y, int c) {
+    if (blocks == 2) return tile_of<N, 2>(t, p, runs, count, w, stride, out, y, c);
+    tile_of<N, 1>(t, p, runs, count, w, stride, out, y, c);
   }
 
   static void tile(const MacTask &t, int n, int blocks, const uint8_t *const *p, const MacRun *runs, int count,
-                   const int8_t *w, int64_t stride, const BlockOut *out, int8_t *const *y) {
+                   const int8_t *w, int64_t stride, const BlockOut *out, int8_t *const *y, int c) {
     switch (n) {
-      case 1: return tile_pixels<1>(t, blocks, p, runs, count, w, stride, out, y);
-      case 2: return tile_pixels<2>(t, blocks, p, runs, count, w, stride, out, y);
-      case 3: return tile_pixels<3>(t, blocks, p, runs, count, w, stride, out, y);
-      case 4: return tile_pixels<4>(t, blocks, p, runs, count, w, stride, out, y);
-      case 5: return tile_pixels<5>(t, blocks, p, runs, count, w, stride, out, y);
-      case 6: return tile_pixels<6>(t, blocks, p, runs, count, w, stride, out, y);
-      case 7: return tile_pixels<7>(t, blocks, p, runs, count, w, stride, out, y);
-      default: return tile_pixels<8>(t, blocks, p, runs, count, w, stride, out, y);
+      case 1: return tile_pixels<1>(t, blocks, p, runs, count, w, stride, out, y, c);
+      case 2: return tile_pixels<2>(t, blocks, p, runs, count, w, stride, out, y, c);
+      case 3: return tile_pixels<3>(t, blocks, p, runs, count, w, stride, out, y, c);
+      case 4: return tile_pixels<4>(t, blocks, p, runs, count, w, stride, out, y, c);
+      case 5: return tile_pixels<5>(t, blocks, p, runs, count, w, stride, out, y, c);
+      case 6: return tile_pixels<6>(t, blocks, p, runs, count, w, stride, out, y, c);
+      case 7: return tile_pixels<7>(t, blocks, p, runs, count, w, stride, out, y, c);
+      default: return tile_pixels<8>(t, blocks, p, runs, count, w, stride, out, y, c);
     }
   }
 };

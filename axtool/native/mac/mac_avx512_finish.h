@@ -45,7 +45,7 @@ inline void avx512_finish_as(const MacTask &t, const BlockOut &out, int n, const
   }
 }
 
-// acc: n sums, y: where the pixels' block 0 goes, c: channels of this block after it. Blocks with an f other than 31
+// acc: n sums; they go to y + c. Blocks with an f other than 31
 // (scales of 1 and more) are rare: they take the plain road.
 inline void avx512_finish(const MacTask &t, const BlockOut &out, int n, const __m512i *acc, int8_t *const *y, int c) {
   if (out.min_f == 31 && out.max_f == 31)

@@ -6,7 +6,7 @@
 //   expand(src, dst, n)         n activations to X
 //   W, weight_elements(quads)   prepared weights of a block, or 0 elements when the stored ones serve
 //   prepare(src, dst, quads)
-//   tile(t, n, blocks, p, runs, count, w, w_stride, out, y)    n pixels: bases p in the band, and where they go, y
+//   tile(t, n, blocks, p, runs, count, w, w_stride, out, y, c)    n pixels: bases p in the band, where they go y + c
 // and if kCopies is more than 1, what the weights of each block decide (see mac_avx2_bytes.h):
 //   copy(band, elements, step)                    makes the other copies of the band, step elements apart
 //   arrange(w, runs, count, step, steps, dst)     prepares weights and a list of Step in place of the runs
@@ -33,8 +33,8 @@ struct ConvDriver {
   const int band_rows;
   MacPhase *phases;
   MacRun *runs;
-  int32_t *in_offset;                 // [pixels of the band] element of the band
-  int64_t *out_offset;                // [pixels of the band] byte of y
+  const X **from;                     // [pixels of the band] where a pixel's input begins in the band
+  int8_t **to;                        // [pixels of the band] and its output in y, channel 0 of the box
   X *band;
   int64_t copy_step;                  // elements between copies of the band
   W *weights;
@@ -48,8 +48,8 @@ struct ConvDriver {
     Carve carve{static_cast<char *>(scratch)};
     phases = static_cast<MacPhase *>(carve.take(sizeof(MacPhase) * mac_max_phases(t)));
     runs = static_cast<MacRun *>(carve.take(sizeof(MacRun) * mac_max_runs(t)));
-    in_offset = static_cast<int32_t *>(carve.take(sizeof(int32_t) * band_rows * t.ow));
-    out_offset = static_cast<int64_t *>(carve.take(sizeof(int64_t) * band_rows * t.ow));
+    from = static_cast<const X **>(carve.take(sizeof(X *) * band_rows * t.ow));
+    to = static_cast<int8_t **>(carve.take(sizeof(int8_t *) * band_rows * t.ow));
     weights = static_cast<W *>(carve.take(sizeof(W) * I::weight_elements(t.kh * t.kw * quads) * I::kBlocks));
     steps = I::kCopies > 1 ? static_cast<Step *>(carve.take(sizeof(Step) * 2 * (t.kh * t.kw * quads + 1))) : nullptr;
     copy_step = int64_t(band_elements() + 63) / 64 * 64;
@@ -160,8 +160,8 @@ struct ConvDriver {
       const MacPhase &phase = phases[i];
       for (int y = 0; y < phase.rows; ++y)
         for (int x = 0; x < phase.cols; ++x, ++n) {
-          in_offset[n] = phase.base + y * phase.base_row + x * phase.base_col;
-          out_offset[n] = (phase.y0 + y * phase.y_step) * t.y_row + (phase.x0 + x * phase.x_step) * t.y_pixel;
+          from[n] = band + (phase.base + y * phase.base_row + x * phase.base_col);
+          to[n] = t.y + (phase.y0 + y * phase.y_step) * t.y_row + (phase.x0 + x * phase.x_step) * t.y_pixel;
         }
     }
   }
@@ -173,10 +173,7 @@ struct ConvDriver {
     const int groups = (end - at + most - 1) / most;
     for (int g = 0; g < groups; ++g) {
       const int size = (end - at) / (groups - g);
-      const X *p[I::kPixels];
-      int8_t *y[I::kPixels];
-      for (int i = 0; i < size; ++i) p[i] = band + in_offset[at + i], y[i] = t.y + out_offset[at + i] + c;
-      I::tile(t, size, blocks, p, list, count, w, stride, out, y);
+      I::tile(t, size, blocks, from + at, list, count, w, stride, out, to + at, c);
       at += size;
     }
   }

@@ -63,7 +63,7 @@ struct Neon {
 
   template <int N>
   static void tile_of(const MacTask &t, const int8_t *const *p, const MacRun *runs, int count, const int8_t *w,
-                      const BlockOut &out, int8_t *const *y) {
+                      const BlockOut &out, int8_t *const *y, int c) {
     int32x4_t acc[N][4];
     for (int i = 0; i < N; ++i)
       for (int j = 0; j < 4; ++j) acc[i][j] = vld1q_s32(out.bias + 4 * j);
@@ -93,17 +93,17 @@ struct Neon {
     }
     for (int i = 0; i < N; ++i) {
       const int32x4_t sums[4] = {acc[i][0], acc[i][1], acc[i][2], acc[i][3]};
-      neon_finish(t, out, sums, y[i]);
+      neon_finish(t, out, sums, y[i] + c);
     }
   }
 
   static void tile(const MacTask &t, int n, int, const int8_t *const *p, const MacRun *runs, int count, const int8_t *w,
-                   int64_t, const BlockOut *out, int8_t *const *y) {
+                   int64_t, const BlockOut *out, int8_t *const *y, int c) {
     switch (n) {
-      case 1: return tile_of<1>(t, p, runs, count, w, *out, y);
-      case 2: return tile_of<2>(t, p, runs, count, w, *out, y);
-      case 3: return tile_of<3>(t, p, runs, count, w, *out, y);
-      default: return tile_of<4>(t, p, runs, count, w, *out, y);
+      case 1: return tile_of<1>(t, p, runs, count, w, *out, y, c);
+      case 2: return tile_of<2>(t, p, runs, count, w, *out, y, c);
+      case 3: return tile_of<3>(t, p, runs, count, w, *out, y, c);
+      default: return tile_of<4>(t, p, runs, count, w, *out, y, c);
     }
   }
 };
