@@ -65,13 +65,19 @@ class TileJob:
         return known
 
     @cached_property
-    def tile_channel_cycles(self) -> float:
-        """Cycles of one output channel of one tile of the array, idle elements included."""
-        rows, columns = array_tile(self.dims, self.target)
-        tile = Tile(0, 0, 0, min(rows, self.dims[0]), min(columns, self.dims[1]), self.dims[2])
-        if self.layer.op == "concat":
-            tile = replace(concat_box(self.layer, self.program, 0), h=tile.h, w=tile.w)
-        return CostModel(replace(self.program, layers=(self.layer,)), self.target).cost(0, tile).total / tile.n
+    def _cycles(self) -> dict[int, float]:
+        return {}
+
+    def tile_channel_cycles(self, channels: int) -> float:
+        """Cycles of one output channel of a tile of the array that computes `channels` of them at a time."""
+        known = self._cycles.get(channels)
+        if known is None:
+            rows, columns = array_tile(self.dims, self.target)
+            tile = concat_box(self.layer, self.program, 0) if self.layer.op == "concat" else Tile(0, 0, 0, *self.dims)
+            tile = clipped(tile, tile.y, tile.x, tile.c, (rows, columns, channels))
+            model = CostModel(replace(self.program, layers=(self.layer,)), self.target)
+            known = self._cycles[channels] = model.cost(0, tile).total / tile.n
+        return known
 
 
 def array_tile(dims: Size, target: Target) -> tuple[int, int]:

@@ -94,7 +94,7 @@ def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, 
     sliced = bool(job.blocks) and size[2] < job.dims[2]
     names = job.layer.inputs[1:3] if sliced else ()
     twice = 2 if double and tally.slices > 1 else 1
-    array = tally.fills * job.tile_channel_cycles
+    array = tally.fills * job.tile_channel_cycles(size[2])
     external = job.target.external
     moved = tally.requests * external.latency_cycles + job.target.clock_hz * (
         tally.read / external.read_bytes_per_s + tally.written / external.write_bytes_per_s
@@ -180,7 +180,7 @@ def least_cycles(job: TileJob, size: Size) -> float:
     requests = math.prod(counts) if job.stores else counts[0] * counts[1] if job.staged_inputs else 0
     rows, columns = array_tile(job.dims, job.target)
     fills = counts[0] * counts[1] * -(-size[0] // rows) * -(-size[1] // columns) * job.dims[2]
-    return max(requests * request_cycles(job.target), fills * job.tile_channel_cycles * 0.5)
+    return max(requests * request_cycles(job.target), fills * job.tile_channel_cycles(size[2]) * 0.5)
 
 
 def request_cycles(target: Target) -> float:
