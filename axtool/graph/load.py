@@ -24,7 +24,7 @@ from axtool.graph.load_graph import check_names, check_text, name_inner_values, 
 from axtool.graph.load_header import Log, check_header, check_ops, places
 from axtool.graph.load_infer import infer, infer_shapes, skeleton
 from axtool.graph.load_shapes import Annotations, check_model, forget_annotations, refuse_faults
-from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, type_initializers, weight_faults
+from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, settle_initializers, weight_faults
 from axtool.graph.load_types import check_types
 from axtool.graph.names import Names, names_of
 
@@ -97,7 +97,7 @@ def load_model(
     annotations = forget_annotations(proto, keep=not dims_fixed)
     model = _to_ir(proto, log.file)
     map_external(model, extents)
-    type_initializers(model)
+    settle_initializers(model)
     _infer_and_check(model, annotations, log, permissive, fix_fp16)
     return Loaded(
         path=path,

@@ -93,14 +93,24 @@ def map_external(model: ir.Model, extents: tuple[Extent, ...]) -> None:
         value.const_value = ir.Tensor(_array(map_bytes(extent), old.dtype, shape), dtype=old.dtype, name=extent.tensor)
 
 
-def type_initializers(model: ir.Model) -> None:
-    """Give each initializer the type and shape of its tensor."""
+def settle_initializers(model: ir.Model) -> None:
+    """Give each initializer the type and shape of its tensor, and its numbers once, as a read-only array.
+
+    A tensor that stays in its proto copies its bytes each time it is asked for its numbers, and keeps the whole file in
+    memory.
+    """
     import onnx_ir as ir
 
-    for value in model.graph.initializers.values():
-        if value.const_value is not None:
-            value.type = ir.TensorType(value.const_value.dtype)
-            value.shape = ir.Shape(value.const_value.shape.numpy())
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            continue
+        value.type = ir.TensorType(tensor.dtype)
+        value.shape = ir.Shape(tensor.shape.numpy())
+        if tensor.dtype != ir.DataType.STRING and tensor.dtype.numpy().kind in "fiub":
+            array = tensor.numpy()
+            array.flags.writeable = False
+            value.const_value = ir.Tensor(array, dtype=tensor.dtype, name=name)
 
 
 def weight_faults(model: ir.Model) -> tuple[WeightFault, ...]:
