@@ -120,7 +120,7 @@ def test_layers_in_the_wrong_order_are_noticed():
     refused(replace(PLAN, commands=tuple(swapped)), "other bytes are at|no slot")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_what_verify_lets_through_has_the_right_bits(seed: int):
     """A random change of one address or of the order: either refused, or without effect on the outputs."""
     random = np.random.default_rng(seed)
@@ -146,7 +146,7 @@ def test_what_verify_lets_through_has_the_right_bits(seed: int):
 def test_a_moved_write_changes_the_bits_or_is_refused(kind: str):
     feeds = feeds_of(PROGRAM)
     expected = run(PLAN, feeds)
-    for index in [i for i, c in enumerate(PLAN.commands) if c.kind == kind][::9]:
+    for index in [i for i, c in enumerate(PLAN.commands) if c.kind == kind][::23]:
         command = PLAN.commands[index]
         broken = with_command(index, replace(command, writes=(moved(command.writes[0], 64),)))
         try:
