@@ -95,7 +95,21 @@ def _decode(data: bytes, flag: int) -> NDArray[np.uint8] | None:
     import cv2
 
     try:
-        pixels: NDArray[np.uint8] | None = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
+        pixels: NDArray[np.uint8] | None = cv2.imdecode(np.frombuffer(_without_profile(data), np.uint8), flag)
     except cv2.error:
         return None
     return pixels
+
+
+def _without_profile(data: bytes) -> bytes:
+    """A PNG without its colour profile: OpenCV uses none, but libpng writes complaints about some to stderr."""
+    at = len(_PNG)
+    while data.startswith(_PNG) and at + 8 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")  # length, kind, content, checksum
+        kind = data[at + 4 : at + 8]
+        if kind == b"iCCP":
+            return data[:at] + data[end:]
+        if kind == b"IDAT":
+            break
+        at = end
+    return data

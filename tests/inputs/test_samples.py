@@ -1,3 +1,4 @@
+import zlib
 from pathlib import Path
 
 import cv2
@@ -242,6 +243,18 @@ def test_a_photo_lies_upright_as_its_exif_says(tmp_path):
     (feed,) = open_samples(tmp_path / "p.jpg", [X])
     assert feed["x"][0, 0, 0].min() > 0.9
     assert feed["x"][0, 0, -1].max() < 0.1
+
+
+def test_a_bad_colour_profile_says_nothing_on_stderr(tmp_path, capfd):
+    picture(tmp_path / "plain.png")
+    data = (tmp_path / "plain.png").read_bytes()
+    profile = b"\0\0\0\x0aiCCPbad\0\0abcde" + zlib.crc32(b"iCCPbad\0\0abcde").to_bytes(4, "big")
+    header_end = 8 + 25
+    (tmp_path / "p.png").write_bytes(data[:header_end] + profile + data[header_end:])
+    (with_profile,) = open_samples(tmp_path / "p.png", [X])
+    (plain,) = open_samples(tmp_path / "plain.png", [X])
+    np.testing.assert_array_equal(with_profile["x"], plain["x"])
+    assert capfd.readouterr().err == ""
 
 
 def test_one_image_is_one_sample_and_a_broken_one_is_refused(tmp_path):

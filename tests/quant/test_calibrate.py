@@ -1,6 +1,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -9,10 +10,11 @@ import pytest
 
 from axtool.errors import NumericsError, UsageError
 from axtool.inputs.samples import InputSpec, open_samples
-from axtool.quant.calibrate import calibrate, plan_work
+from axtool.quant.calibrate import calibrate, names_to_calibrate, plan_work
 from axtool.quant.formats import quantize_stage
 from axtool.quant.pieces import cut
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges, write_ranges
+from axtool.types import QFormat
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 
@@ -156,15 +158,32 @@ def test_nothing_is_kept_of_a_sample_after_its_pass():
     calibrate([stage(NET)], stream())
 
 
-@pytest.mark.parametrize("method", ["minmax", "percentile"])
-def test_two_processes_give_the_bits_of_one(method, tmp_path):
+def test_two_processes_give_the_bits_of_one(tmp_path):
     np.savez(tmp_path / "x.npz", x=np.concatenate([feed["x"] for feed in feeds(20)]))
     samples = open_samples(tmp_path / "x.npz", [InputSpec("x", (1, 3, 8, 8))])
     done = []
-    two = calibrate([stage(NET)], samples, method, 99.0, jobs=2, progress=lambda *args: done.append(args))
-    one = calibrate([stage(NET)], samples, method, 99.0)
+    two = calibrate([stage(NET)], samples, "percentile", 99.0, jobs=2, progress=lambda *args: done.append(args))
+    one = calibrate([stage(NET)], samples, "percentile", 99.0)
     assert (one.tensors, one.notices) == (two.tensors, two.notices)
     assert done[-1] == (20, 20)
+
+
+def test_a_fault_in_another_process_is_the_users_error_here(tmp_path):
+    x = np.concatenate([feed["x"] for feed in feeds(4)])
+    x[3, 0, 0, 0] = np.nan
+    np.savez(tmp_path / "x.npz", x=x)
+    samples = open_samples(tmp_path / "x.npz", [InputSpec("x", (1, 3, 8, 8))])
+    with pytest.raises(UsageError, match="'x', sample 3: 1 NaN of 192 values") as caught:
+        calibrate([stage(NET)], samples, jobs=2)
+    assert caught.value.code == "nan-in-input"
+
+
+def test_a_model_that_brings_its_formats_needs_no_data():
+    net = stage(NET)
+    given = {name: QFormat("int8", (0.1,), (0,)) for name in ("x", "r", "d", "y")}
+    known = SimpleNamespace(kind="device", model=net.model, inputs=net.inputs, outputs=net.outputs, given=given)
+    assert names_to_calibrate([net]) == ("x", "r", "d", "y")
+    assert names_to_calibrate([known]) == ()
 
 
 def test_a_percentile_range_lies_inside_that_of_minmax():
