@@ -49,7 +49,7 @@ def absorb_qdq(work: Work) -> int:
 
 
 def lift_moves(work: Work) -> int:
-    """Q, Reshape of the integers  ->  Reshape, Q: so that the Q meets its DQ."""
+    """Q, Reshape of the integers  ->  Q, DQ, Reshape, Q: so that each Q meets a DQ."""
     count = 0
     for node in work.nodes(*MOVES, "Resize"):
         if node.op_type == "Resize" and work.attrs(node).get("mode") != "nearest":
@@ -63,28 +63,21 @@ def lift_moves(work: Work) -> int:
             continue
         if node.op_type == "Concat" and len(data) != len(node.inputs):
             continue
-        for value, maker in zip(data, makers, strict=True):
-            assert maker is not None
-            for at, read in enumerate(node.inputs):
-                if read is value:
-                    node.replace_input_with(at, maker.inputs[0])
+        for value in dict.fromkeys(data):
+            _dequantize(work, node, value, first)
         for value in [value for value in node.outputs if value.name and value.dtype == data[0].dtype]:
             _requantize(work, node, value, first)
-        for maker in dict.fromkeys(makers):
-            assert maker is not None
-            _forget(work, maker, node)
         count += 1
     return count
 
 
-def _forget(work: Work, quantize: ir.Node, mover: ir.Node) -> None:
-    """A Q whose integers nobody reads any more: its format stays with the value that only the moved node reads."""
-    source, fmt = quantize.inputs[0], format_of(quantize)
-    if quantize.outputs[0].uses() or quantize.outputs[0].is_graph_output():
-        return
-    work.graph.remove(quantize, safe=True)
-    if source is not None and fmt is not None and all(user is mover for user, _ in source.uses()):
-        work.given.setdefault(source, fmt)
+def _dequantize(work: Work, node: ir.Node, value: ir.Value, like: ir.Node) -> None:
+    """The node reads `value` through a DequantizeLinear of its own."""
+    made = work.insert(node, "DequantizeLinear", [value, *like.inputs[1:]], f"{value.name}_dequantized").outputs[0]
+    made.shape, made.type = value.shape, ir.TensorType(ir.DataType.FLOAT)
+    for at, read in enumerate(node.inputs):
+        if read is value:
+            node.replace_input_with(at, made)
 
 
 def _read_raw(value: ir.Value) -> bool:
