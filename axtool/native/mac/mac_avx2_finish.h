@@ -14,10 +14,9 @@ inline __m256i avx2_load(const int32_t *p) { return _mm256_loadu_si256((const __
 // The numbers of 8 channels, arranged for vpmuldq, which multiplies the even lanes.
 struct Avx2Scale {
   __m256i even, odd, half_even, half_odd, f_even, f_odd;
-  // doubled: mantissas twice as large, for avx2_scale32
-  Avx2Scale(const int32_t *params, bool doubled) {
+  explicit Avx2Scale(const int32_t *params) {
     const __m256i f = avx2_load(params + 32), one = _mm256_set1_epi64x(1);
-    even = _mm256_slli_epi32(avx2_load(params + 16), doubled ? 1 : 0), odd = _mm256_srli_epi64(even, 32);
+    even = avx2_load(params + 16), odd = _mm256_srli_epi64(even, 32);
     f_even = _mm256_and_si256(f, _mm256_set1_epi64x(0xffffffff)), f_odd = _mm256_srli_epi64(f, 32);
     // f = 0 shifts the half out by 2^64 - 1 places, which leaves 0: there is nothing to round
     half_even = _mm256_sllv_epi64(one, _mm256_sub_epi64(f_even, one));
@@ -26,10 +25,15 @@ struct Avx2Scale {
 };
 
 // f == 31 and m < 2^30 in every lane: the result is the upper half of acc * 2m + 2^31.
-inline __m256i avx2_scale32(__m256i acc, const Avx2Scale &s) {
+struct Avx2Doubled {
+  __m256i m_even, m_odd;
+  Avx2Doubled(const BlockOut &out, int c) : m_even(avx2_load(out.even + c)), m_odd(avx2_load(out.odd + c)) {}
+};
+
+inline __m256i avx2_scale(__m256i acc, const Avx2Doubled &s) {
   const __m256i half = _mm256_set1_epi64x(int64_t(1) << 31);
-  const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, s.even), half);
-  const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), s.odd), half);
+  const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, s.m_even), half);
+  const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), s.m_odd), half);
   return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }
 
@@ -67,22 +71,22 @@ inline void avx2_store(int8_t *y, __m128i q, int channels) {
   for (int i = 0; i < channels; ++i) y[i] = bytes[i];
 }
 
-template <bool kAct, bool kFast>
-inline __m256i avx2_value(const MacTask &t, const Avx2Scale &s, __m256i acc) {
-  acc = kFast ? avx2_scale32(acc, s) : avx2_scale(acc, s);
+template <bool kAct, class Scale>
+inline __m256i avx2_value(const MacTask &t, const Scale &s, __m256i acc) {
+  acc = avx2_scale(acc, s);
   return kAct ? avx2_interpolate(t.table, acc) : acc;
 }
 
-template <bool kAct, bool kFast>
-void avx2_finish_as(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y, int c) {
-  const Avx2Scale s0(out.params, kFast), s1(out.params + 8, kFast);
+template <bool kAct, class Scale>
+void avx2_finish_as(const MacTask &t, const Scale &s0, const Scale &s1, const BlockOut &out, int n,
+                    const __m256i (*acc)[2], int8_t *const *y, int c) {
   const __m256i zp = _mm256_set1_epi16(int16_t(kAct ? 0 : t.out_zp));
   const __m256i lo = _mm256_set1_epi8(int8_t(t.lo)), hi = _mm256_set1_epi8(int8_t(t.hi));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   for (int i = 0; i < n; i += 2) {  // two pixels at a time: the packs saturate, which is the clamp to int8
     const int k = i + 1 < n ? i + 1 : i;
-    const __m256i a = _mm256_packs_epi32(avx2_value<kAct, kFast>(t, s0, acc[i][0]), avx2_value<kAct, kFast>(t, s1, acc[i][1]));
-    const __m256i b = _mm256_packs_epi32(avx2_value<kAct, kFast>(t, s0, acc[k][0]), avx2_value<kAct, kFast>(t, s1, acc[k][1]));
+    const __m256i a = _mm256_packs_epi32(avx2_value<kAct>(t, s0, acc[i][0]), avx2_value<kAct>(t, s1, acc[i][1]));
+    const __m256i b = _mm256_packs_epi32(avx2_value<kAct>(t, s0, acc[k][0]), avx2_value<kAct>(t, s1, acc[k][1]));
     __m256i q = _mm256_packs_epi16(_mm256_adds_epi16(a, zp), _mm256_adds_epi16(b, zp));
     q = _mm256_min_epi8(_mm256_max_epi8(_mm256_permutevar8x32_epi32(q, order), lo), hi);
     avx2_store(y[i] + c, _mm256_castsi256_si128(q), out.channels);
@@ -92,10 +96,14 @@ void avx2_finish_as(const MacTask &t, const BlockOut &out, int n, const __m256i 
 
 // Scales below 1/2 are nearly all there are; no scale gives an f over 31, which takes the plain road.
 void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y, int c) {
-  if (out.half_mantissa)
-    return t.act ? avx2_finish_as<true, true>(t, out, n, acc, y, c) : avx2_finish_as<false, true>(t, out, n, acc, y, c);
-  if (out.min_f >= 0 && out.max_f <= 31)
-    return t.act ? avx2_finish_as<true, false>(t, out, n, acc, y, c) : avx2_finish_as<false, false>(t, out, n, acc, y, c);
+  if (out.half_mantissa) {
+    const Avx2Doubled s0(out, 0), s1(out, 8);
+    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c) : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
+  }
+  if (out.min_f >= 0 && out.max_f <= 31) {
+    const Avx2Scale s0(out.params), s1(out.params + 8);
+    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c) : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
+  }
   for (int i = 0; i < n; ++i) {
     int32_t sums[16];
     memcpy(sums, acc[i], sizeof sums);

@@ -14,7 +14,8 @@ struct BlockOut {
   int32_t bias[16];
   int channels;           // 1..16 of them are stored
   int max_f, min_f;
-  bool half_mantissa;     // every f is 31 and every mantissa under 2^30: 2 * m fits int32 too
+  bool half_mantissa;     // every f is 31 and every mantissa under 2^30: 2 * m fits int32 too,
+  int32_t even[16], odd[16];  // and here it is, in the even lanes: of these channels, of their right neighbours
 };
 
 inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
@@ -26,6 +27,10 @@ inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
   }
   out->half_mantissa = out->min_f == 31 && out->max_f == 31;
   for (int i = 0; i < channels; ++i) out->half_mantissa &= params[16 + i] < 1 << 30;
+  for (int i = 0; i < 16; i += 2) {
+    out->even[i] = mac_wrap_mul(params[16 + i], 2), out->odd[i] = mac_wrap_mul(params[17 + i], 2);
+    out->even[i + 1] = out->odd[i + 1] = 0;
+  }
 }
 
 // Columns [left, right) of row r of a band lie inside the view; x is the first of them. The others read as x_zp. What
