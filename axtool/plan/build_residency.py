@@ -14,7 +14,7 @@ from axtool.plan.memory import align
 from axtool.plan.order import activation_bytes, lifetimes
 from axtool.plan.tile import LEVELS, smallest
 from axtool.plan.tile_boxes import TileJob
-from axtool.plan.tile_needs import block_bytes
+from axtool.plan.tile_needs import sliceable
 from axtool.target import Target
 from axtool.types import Layer, Program
 
@@ -61,7 +61,7 @@ class _Search:
         """One step towards a layer that fits: slice its constants, smaller boxes, a spill, the smallest boxes."""
         layer = self.program.layers[at]
         touches = any(name in self.external for name in (*layer.inputs, *layer.outputs))
-        if (touches and self.level[at] < 1) or (block_bytes(layer, self.program) and self.level[at] < 2):
+        if (touches and self.level[at] < 1) or (sliceable(layer) and self.level[at] < 2):
             self._tighten(at, 1 if touches and self.level[at] < 1 else 2)
         elif (name := self._best_spill(at)) is not None:
             self._spill(name)

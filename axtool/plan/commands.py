@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from axtool.ops.encoding import MAC_OPS
 from axtool.plan.order import padded
-from axtool.plan.tile_boxes import BLOCK, Step, array_tile, staged_pixel
+from axtool.plan.tile_boxes import Step, array_tile, staged_pixel
 from axtool.plan.tile_cost import OUTPUT
-from axtool.plan.tile_needs import block_bytes, boxed_inputs, need, whole_box
+from axtool.plan.tile_needs import boxed_inputs, need, slices, whole_box
 from axtool.target import Target
 from axtool.types import Command, Engine, Layer, Slot, Tile, View
 
@@ -55,10 +55,9 @@ class _Writer:
         self.program, self.target = layout.program, layout.target
         self.layer, self.tiling = layout.program.layers[at], layout.tilings[at]
         self.engine = engine_of(self.layer.op)
-        slices = self.layer.inputs[1:3] if self.tiling.sliced else ()
-        self.own = [key for key in constants if key[0] == at and key[1] not in slices]
+        cut = self.layer.inputs[1:3] if self.tiling.sliced else ()
+        self.own = [key for key in constants if key[0] == at and key[1] not in cut]
         self.next = [key for key in constants if key[0] != at]
-        self.blocks = block_bytes(self.layer, self.program) if slices else ()
         self.held: dict[int, View] = {}  # the box that each staged operand is in now
         self.turns: dict[int | str, int] = {}  # how often each set of buffers was filled
         self.slices: dict[str, View] = {}
@@ -121,11 +120,11 @@ class _Writer:
 
     def _load_slices(self, box: Tile) -> Iterator[Command]:
         """The blocks of weights and parameters for the channels of a step, where they differ from the last step's."""
-        if not self.blocks or self.slice_now == (box.c, box.n):
+        if not self.tiling.sliced or self.slice_now == (box.c, box.n):
             return
         self.slice_now = (box.c, box.n)
-        for name, block in zip(self.layer.inputs[1:3], self.blocks, strict=True):
-            start, size = box.c // BLOCK * block, -(-box.n // BLOCK) * block
+        for name, cut in zip(self.layer.inputs[1:3], slices(self.layer, self.program, box), strict=True):
+            start, size = cut.c, cut.n
             slot = self._turn(name, self.layout.constants[self.at, name])
             self.slices[name] = _flat(slot, start, size, skipped=start)
             yield self._move("load", self.at, _flat(self.layout.external[name], start, size), self.slices[name])

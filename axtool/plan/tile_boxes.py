@@ -9,7 +9,7 @@ from functools import cached_property
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.plan.memory import align
 from axtool.plan.order import padded
-from axtool.plan.tile_needs import block_bytes, boxed_inputs, concat_box, need, whole_box
+from axtool.plan.tile_needs import boxed_inputs, concat_box, need, sliceable, slices, whole_box
 from axtool.target import Target
 from axtool.timing.cost import CostModel
 from axtool.types import Layer, Program, Tile
@@ -48,10 +48,21 @@ class TileJob:
     def stores(self) -> bool:
         return self.layer.outputs[0] in self.external
 
+    def sliced(self, channels: int) -> bool:
+        """Whether boxes of that many channels have their weights in slices."""
+        return channels < self.dims[2] and sliceable(self.layer)
+
+    def slice_bytes(self, channels: int) -> tuple[int, int]:
+        """Bytes of the weights and of the parameters of the largest slice for so many channels."""
+        known = self._slices.get(channels)
+        if known is None:
+            weights, params = slices(self.layer, self.program, Tile(0, 0, 0, 1, 1, min(channels, self.dims[2])))
+            known = self._slices[channels] = (weights.n, params.n)
+        return known
+
     @cached_property
-    def blocks(self) -> tuple[int, ...]:
-        """Bytes of one block of each constant that can be loaded in slices."""
-        return block_bytes(self.layer, self.program)
+    def _slices(self) -> dict[int, tuple[int, int]]:
+        return {}
 
     @cached_property
     def _needs(self) -> dict[tuple[int, Tile], Tile]:
@@ -145,15 +156,13 @@ def staged_pixel(layer: Layer, channels: int, target: Target) -> int:
 def constant_sizes(job: TileJob, channels: int) -> dict[str, int]:
     """The constants that a layer loads and their bytes on chip: slices for `channels`, boxes and the rest whole."""
     layer, program = job.layer, job.program
-    blocks = job.blocks if channels < job.dims[2] else ()
+    cut = dict(zip(layer.inputs[1:3], job.slice_bytes(channels), strict=True)) if job.sliced(channels) else {}
     sizes = {}
     for index, name in enumerate(layer.inputs):
         if name not in program.constants:
             continue
         if index < boxed_inputs(layer):
             sizes[name] = box_bytes(job, whole_box(program, name))
-        elif index - 1 < len(blocks):
-            sizes[name] = align(blocks[index - 1] * -(-channels // BLOCK))
         else:
-            sizes[name] = align(program.constants[name].nbytes)
+            sizes[name] = align(cut.get(name, program.constants[name].nbytes))
     return sizes

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from axtool.ops.encoding import dims_of
 from axtool.plan.tile_boxes import (
-    BLOCK,
     Size,
     Step,
     TileJob,
@@ -91,7 +90,7 @@ def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, Til
 
 def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, double: bool) -> Tiling:
     """The tiling of a tally."""
-    sliced = bool(job.blocks) and size[2] < job.dims[2]
+    sliced = job.sliced(size[2])
     names = job.layer.inputs[1:3] if sliced else ()
     twice = 2 if double and tally.slices > 1 else 1
     array = tally.fills * job.tile_channel_cycles(size[2])
@@ -112,7 +111,7 @@ def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, 
 
 def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
     layer, target = job.layer, job.target
-    sliced = bool(job.blocks) and size[2] < job.dims[2]
+    sliced = job.sliced(size[2])
     rows, columns = array_tile(job.dims, target)
     tally = _Tally()
     last: dict[int, Tile] = {}
@@ -123,8 +122,8 @@ def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
         if sliced and (box.c, box.n) != slice_now:
             slice_now = (box.c, box.n)
             tally.slices += 1
-            tally.read += sum(job.blocks) * -(-box.n // BLOCK)
-            tally.requests += len(job.blocks)
+            tally.read += sum(job.slice_bytes(box.n))
+            tally.requests += 2
         for index in job.staged_inputs:
             if layer.op == "concat" and index != step.part:
                 continue

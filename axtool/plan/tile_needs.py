@@ -47,12 +47,15 @@ def whole_box(program: Program, tensor: str) -> Tile:
     return whole(dims_of(program.tensors[tensor].shape))
 
 
-def block_bytes(layer: Layer, program: Program) -> tuple[int, ...]:
-    """Bytes of each flat constant for one block of 16 output channels, () where the constants cannot be sliced.
+def sliceable(layer: Layer) -> bool:
+    """Whether weights and parameters may come in slices: their blocks of output channels are outermost.
 
-    Only an ungrouped convolution keeps blocks of 16 output channels outermost in its weights and parameters.
+    Those of a depthwise layer are too small to be worth the requests.
     """
-    if layer.op != "conv" or layer.attrs["group"] != 1:
-        return ()
-    blocks = -(-dims_of(program.tensors[layer.outputs[0]].shape)[2] // 16)
-    return tuple(program.constants[name].nbytes // blocks for name in layer.inputs[1:3])
+    return layer.op in ("conv", "conv_transpose")
+
+
+def slices(layer: Layer, program: Program, box: Tile) -> tuple[Tile, Tile]:
+    """The bytes of the weights and of the parameters that an output box needs, as flat boxes."""
+    job = job_of(layer, program, box)
+    return needed(job, 1), needed(job, 2)

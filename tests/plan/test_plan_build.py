@@ -207,3 +207,21 @@ def test_slices_of_weights_are_as_wide_as_the_room_allows():
     few, many = (plan(program, sized(kib * 1024)) for kib in (160, 640))
     widths = [{c.tile.n for c in built.commands if c.kind == "compute"} for built in (few, many)]
     assert max(widths[0]) < max(widths[1])
+
+
+@pytest.mark.parametrize("group", [1, 2, 8])
+@pytest.mark.parametrize("op", ["conv", "conv_transpose"])
+def test_weights_of_any_group_come_in_slices(op: str, group: int):
+    net = Net(6, 6, 64)
+    program = net.program(net.conv("x", 192, 3, group=group, op=op))
+    weights = program.constants["w0"].nbytes
+    ocm_bytes = (6 * 6 * (64 + 192) + weights // 2) // 64 * 64
+    same_bits(program, ocm_bytes)
+    built = plan(program, sized(ocm_bytes))
+    assert all(c.reads[1].tile.n < weights for c in built.commands if c.kind == "compute")
+
+
+def test_groups_of_an_odd_size_are_sliced_whole():
+    net = Net(6, 6, 36)
+    program = net.program(net.conv("x", 60, 3, group=3))
+    same_bits(program, 16_000 // 64 * 64)
