@@ -55,15 +55,18 @@ class Net:
         taps = k * k * (cin // group)
         if op == "conv_transpose":
             oh, ow = ((n - 1) * stride + (k - 1) * dilation + 1 - 2 * pad for n in (h, w))
-            weights = packing.pack_conv_transpose(self.int8(cin, cout // group, k, k), group)
+            values = self.int8(cin, cout // group, k, k)
+            weights = packing.pack_conv_transpose(values, group)
+            wsum = values.reshape(group, -1, cout // group, k * k).sum(axis=(1, 3), dtype=np.int64).reshape(-1)
         else:
             oh, ow = ((n + 2 * pad - (k - 1) * dilation - 1) // stride + 1 for n in (h, w))
             values = self.int8(cout, cin // group, k, k)
+            wsum = values.reshape(cout, -1).sum(axis=1, dtype=np.int64)
             weights = packing.pack_depthwise(values) if op == "depthwise" else packing.pack_conv_weights(values, group)
         f = 20 if act else 30  # behind a table the result is an int16 of 273 to an output step
         m = np.full(cout, int(2**f * (273 if act else 1) * 0.6 / (74 * taps**0.5)))
-        bias = self.random.integers(-500, 500, cout)
-        params = packing.pack_params(bias, m, f, np.zeros(cout), 1 if op == "depthwise" else group)
+        bias = packing.fold_bias(self.random.integers(-500, 500, cout), 3, wsum)
+        params = packing.pack_params(bias, m, f, wsum, 1 if op == "depthwise" else group)
         names = [x, self.constant("w", weights), self.constant("p", params)]
         if act:
             names.append(self.constant("table", np.arange(-512, 513).astype(np.int16) * 30))
