@@ -161,6 +161,14 @@ def test_moves_of_integers_become_moves_of_floats(move: str) -> None:
     assert ops(result.model)[-1] == "Neg"
 
 
+def test_a_quantized_input_is_converted_before_it_is_moved() -> None:
+    body = "t = Transpose<perm = [0, 3, 1, 2]>(x) d = DequantizeLinear(t, xs, xz) y = Neg(d)"
+    result = cleaned(build(body, "uint8[1, 8, 8, 3] x", **steps(10)))
+    assert ops(result.model) == ["DequantizeLinear", "Transpose", "Neg"]
+    assert result.model.graph[1].outputs[0].name == "d"
+    assert list(result.given) == ["x_dequantized"]
+
+
 def qlinear(bias: bool = True) -> ir.Model:
     body = (
         "q = QuantizeLinear(x, xs, xz) c = QLinearConv(q, xs, xz, w, ws, wz, ys, yz{}) y = DequantizeLinear(c, ys, yz)"

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from axtool.graph.passes.fold_constants import evaluate, fold_constants, replace_by_constant
 from axtool.graph.passes.quant_params import KINDS, format_of, make_format, params_of, quantizers, same_params
 from axtool.graph.passes.scale_mac import MACS, out_channels
-from axtool.graph.passes.work import Work, constant, made_by
+from axtool.graph.passes.work import Work, constant, made_by, only_reader
 from axtool.types import QFormat
 
 # Ops that only move numbers: they commute with quantization.
@@ -30,7 +30,7 @@ SIGNED = (*MACS, "Add", "Sub")  # their results are negative now and then, unles
 
 
 def absorb_qdq(work: Work) -> int:
-    count = lift_moves(work)
+    count = lift_moves(work) + raise_dequantizers(work)
     count += _weights(work)
     for node in quantizers(work, "DequantizeLinear"):
         count += _pair(work, node)
@@ -67,6 +67,21 @@ def lift_moves(work: Work) -> int:
             _dequantize(work, node, value, first)
         for value in [value for value in node.outputs if value.name and value.dtype == data[0].dtype]:
             _requantize(work, node, value, first)
+        count += 1
+    return count
+
+
+def raise_dequantizers(work: Work) -> int:
+    """A quantized input, Transpose, DQ  ->  the input, DQ, Transpose: the host converts, the device moves."""
+    count = 0
+    for node in work.nodes(*MOVES):
+        source, reader = node.inputs[0], only_reader(node.outputs[0])
+        if source is None or not source.is_graph_input() or len(node.outputs) != 1 or node.op_type == "Concat":
+            continue
+        if reader is None or reader.op_type != "DequantizeLinear" or format_of(reader) is None:
+            continue
+        _dequantize(work, node, source, reader)
+        work.take_over(node, reader)
         count += 1
     return count
 
