@@ -57,11 +57,59 @@ struct Avx2 {
     avx2_finish(t, *out, n, sums, y, c);
   }
 };
+
+// A fully connected layer, or nearly: each weight is used for so few pixels that it is widened where it is used.
+struct Avx2Few : Avx2 {
+  static constexpr int kPixels = 3;
+  using W = int8_t;
+
+  static bool suits(const MacTask &t) { return t.oh * t.ow <= kPixels; }
+  static size_t weight_elements(int) { return 0; }
+  static void prepare(const int8_t *, int8_t *, int) {}
+
+  template <int N>
+  static void tile_of(const MacTask &t, const int16_t *const *p, const MacRun *runs, int count, const int8_t *w,
+                      const BlockOut &out, int8_t *const *y, int c) {
+    __m256i acc[N][4];
+    for (int i = 0; i < N; ++i) {
+      acc[i][0] = avx2_load(out.bias), acc[i][1] = avx2_load(out.bias + 8);
+      acc[i][2] = acc[i][3] = _mm256_setzero_si256();
+    }
+    for (int r = 0; r < count; ++r) {
+      const int8_t *wr = w + int64_t(runs[r].w) * 64;
+      for (int x = runs[r].x, end = x + runs[r].quads * 4; x < end; x += 4, wr += 64) {
+        const __m256i a = _mm256_loadu_si256((const __m256i *)wr), b = _mm256_loadu_si256((const __m256i *)(wr + 32));
+        _mm_prefetch((const char *)wr + 1024, _MM_HINT_T0);  // weights come from memory once: be there first
+        const __m256i weights[4] = {low_pair(a), low_pair(b), high_pair(a), high_pair(b)};
+        for (int i = 0; i < N; ++i) {
+          int32_t pair[2];
+          memcpy(pair, p[i] + x, 8);
+          for (int j = 0; j < 4; ++j)
+            acc[i][j] = _mm256_add_epi32(acc[i][j], _mm256_madd_epi16(_mm256_set1_epi32(pair[j / 2]), weights[j]));
+        }
+      }
+    }
+    __m256i sums[N][2];
+    for (int i = 0; i < N; ++i)
+      for (int j = 0; j < 2; ++j) sums[i][j] = _mm256_add_epi32(acc[i][j], acc[i][j + 2]);
+    avx2_finish(t, out, N, sums, y, c);
+  }
+
+  static void tile(const MacTask &t, int n, int, const int16_t *const *p, const MacRun *runs, int count,
+                   const int8_t *w, int64_t, const BlockOut *out, int8_t *const *y, int c) {
+    switch (n) {
+      case 1: return tile_of<1>(t, p, runs, count, w, *out, y, c);
+      case 2: return tile_of<2>(t, p, runs, count, w, *out, y, c);
+      default: return tile_of<3>(t, p, runs, count, w, *out, y, c);
+    }
+  }
+};
 }  // namespace
 
 size_t mac_scratch_avx2(const MacTask &t) {
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, nullptr).scratch_bytes;
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, nullptr).scratch_bytes;
+  if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, nullptr).scratch_bytes;
   // which of the two runs depends on the weights
   const size_t pairs = ConvDriver<Avx2>(t, nullptr).scratch_bytes, bytes = ConvDriver<Avx2Bytes>(t, nullptr).scratch_bytes;
   return pairs > bytes ? pairs : bytes;
@@ -70,6 +118,7 @@ size_t mac_scratch_avx2(const MacTask &t) {
 void run_mac_avx2(const MacTask &t, void *scratch) {
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, scratch).run();
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, scratch).run();
+  if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, scratch).run();
   if (Avx2Bytes::suits(t)) return ConvDriver<Avx2Bytes>(t, scratch).run();
   ConvDriver<Avx2>(t, scratch).run();
 }

@@ -15,7 +15,7 @@ struct Avx2Depthwise {
 
   static void fill(const int8_t *line, const int8_t *next, int16_t *dst, int n, int step) {
     for (int i = 0; i < n; ++i, line += step, next += step, dst += 32)
-      interleave(_mm_load_si128((const __m128i *)line), _mm_load_si128((const __m128i *)next), dst);
+      interleave(_mm_loadu_si128((const __m128i *)line), _mm_loadu_si128((const __m128i *)next), dst);
   }
 
   static void prepare(const int8_t *w0, const int8_t *w1, int16_t *dst) {

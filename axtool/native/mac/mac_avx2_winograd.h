@@ -44,7 +44,7 @@ struct WinogradDriver {
   static bool suits(const MacTask &t) {
     const int cin = t.in_c / t.group;
     return t.kind == MacKind::conv && t.kh == 3 && t.kw == 3 && t.sh == 1 && t.sw == 1 && t.dh == 1 && t.dw == 1 &&
-           cin >= 8 && cin <= 3640 && t.oh * t.ow >= 16;
+           cin >= 24 && cin <= 3640 && t.oh * t.ow >= 16;
   }
 
   const MacTask &t;

@@ -5,7 +5,7 @@
 // Band channel o holds input channel (oc + o) / multiplier, so that every multiplier is the same kernel. I gives:
 //   kPixels                            most pixels of one call of tile
 //   kTaps                              taps of an entry, 1 or 2 (an entry is 16 * kTaps elements)
-//   fill(line, next, dst, n, step)     n entries from the bytes of columns and of their neighbours, step bytes apart
+//   fill(line, next, dst, n, step)     n entries from the bytes of columns and of their neighbours, step bytes apart, any alignment
 //   prepare(w0, w1, dst)               weights of one entry; w1 is null where the second tap is missing
 //   tile(t, n, p, step, taps, count, w, out, y)    p: first pixel, step elements to the next; taps: offset of each entry
 #pragma once
@@ -56,12 +56,36 @@ struct DepthwiseDriver {
         tap_offset[i] = int32_t(i / entries_x * t.dh * row + i % entries_x * I::kTaps * t.dw / col_step * kEntry);
       for (int c = 0; c < t.on; c += 16) {
         for (int r = 0; r < plan.in_rows; ++r) {
-          fill_line(plan, r, c);
-          I::fill(line, line + t.dw * 16, band + r * row, int(entry_cols(plan.in_cols)), col_step * 16);
+          if (multiplier == 1 && c + 16 <= t.on && plan.in_cols >= 24) {
+            fill_row(plan, r, c, band + r * row);
+          } else {
+            fill_line(plan, r, c);
+            I::fill(line, line + t.dw * 16, band + r * row, int(entry_cols(plan.in_cols)), col_step * 16);
+          }
         }
         run_block(c, row);
       }
     }
+  }
+
+  // Entries of one row straight from the input; those that touch a column outside of it one by one.
+  void fill_row(const MacBand &plan, int r, int c, int16_t *dst) {
+    const MacSpan inside = mac_inside(t, plan, r);
+    const int64_t step = plan.ix_step * t.x_pixel;
+    const int8_t *src = inside.x + t.oc + c - inside.left * step;  // of column 0, were it there
+    const int entries = int(entry_cols(plan.in_cols)), last = inside.right - (I::kTaps == 2 ? t.dw : 0);
+    const int first = mac_min(entries, (inside.left + col_step - 1) / col_step);
+    const int end = last > 0 ? mac_max(first, mac_min(entries, (last - 1) / col_step + 1)) : first;
+    memset(line, t.x_zp, 16);
+    for (int e = 0; e < entries; ++e) {
+      if (e == first) e = end;  // over the entries with both columns inside
+      if (e >= entries) break;
+      const int col = e * col_step, next = col + t.dw;
+      I::fill(col >= inside.left && col < inside.right ? src + col * step : line,
+              next >= inside.left && next < inside.right ? src + next * step : line, dst + e * kEntry, 1, 0);
+    }
+    I::fill(src + first * col_step * step, src + (first * col_step + t.dw) * step, dst + first * kEntry, end - first,
+            int(col_step * step));
   }
 
   // The bytes of 16 channels of one row, x_zp outside the tensor.
