@@ -9,12 +9,10 @@ constexpr double kMaxWork = double(int64_t(1) << 46);  // operations of one comm
 void check_layer(const Layer &layer) { op_info(layer.op).check(layer); }
 
 void check_view(const View &v, const Sizes &sizes) {
-  want(elements_disjoint(v), "a view of " + to_string(v.box) + " overlaps itself: strides " + std::to_string(v.row) +
-                                 ", " + std::to_string(v.pixel));
+  want(elements_disjoint(v), "a view of ", v.box, " overlaps itself: strides ", v.row, ", ", v.pixel);
   // end() <= 2^23 * 2^38 * 2 + 2^39 for what decode_command lets through
-  want(v.end() <= sizes.bytes[v.memory], "bytes " + std::to_string(v.offset) + ".." + std::to_string(v.end()) +
-                                             " leave " + (v.memory ? "ocm" : "ext") + " of " +
-                                             std::to_string(sizes.bytes[v.memory]) + " bytes");
+  const int64_t size = sizes.bytes[v.memory];
+  want(v.end() <= size, "bytes ", v.offset, "..", v.end(), " leave ", v.memory ? "ocm" : "ext", " of ", size, " bytes");
 }
 
 std::string lacking(const Layer &layer, const Box &tile, int64_t part, const std::vector<View> &reads) {
@@ -35,37 +33,32 @@ std::string lacking(const Layer &layer, const Box &tile, int64_t part, const std
 }
 
 static void check_compute(const Command &c, const Layer &layer) {
-  const std::string name = layer.name();
-  want(contains(whole(layer.out), c.tile), name + ": the box " + to_string(c.tile) + " is not in the output");
-  const int reads = reads_of(layer);
-  want(int(c.reads.size()) == reads && c.writes.size() == 1,
-       name + ": " + std::to_string(c.reads.size()) + " reads and " + std::to_string(c.writes.size()) +
-           " writes, want " + std::to_string(reads) + " and 1");
-  want(layer.op == Op::concat || c.part == 0, name + ": part " + std::to_string(c.part) + " does not exist");
+  const char *name = layer.name();
+  want(contains(whole(layer.out), c.tile), name, ": the box ", c.tile, " is not in the output");
+  const int64_t reads = reads_of(layer), have = int64_t(c.reads.size()), writes = int64_t(c.writes.size());
+  want(have == reads && writes == 1, name, ": ", have, " reads and ", writes, " writes, want ", reads, " and 1");
+  want(layer.op == Op::concat || c.part == 0, name, ": part ", c.part, " does not exist");
   const Box box = written(layer, c.tile, c.part);
   const std::string why = lacking(layer, c.tile, c.part, c.reads);
-  want(why.empty(), name + ": " + why);
-  want(empty(box) || contains(c.writes[0].box, box),
-       name + ": the view of the output " + to_string(c.writes[0].box) + " lacks " + to_string(box));
+  want(why.empty(), name, ": ", why);
+  want(empty(box) || contains(c.writes[0].box, box), name, ": the view of the output ", c.writes[0].box, " lacks ", box);
   double work = double(c.tile.h) * double(c.tile.w) * double(c.tile.n);
   if (layer.op == Op::conv || layer.op == Op::depthwise || layer.op == Op::conv_transpose || layer.op == Op::avg_pool ||
       layer.op == Op::max_pool)
     work *= double(layer.get("kernel", 0)) * double(layer.get("kernel", 1));
   if (layer.op == Op::conv || layer.op == Op::conv_transpose) work *= double(layer.in.c) / double(layer.get("group"));
-  want(work < kMaxWork, name + ": more than 2^46 operations");
+  want(work < kMaxWork, name, ": more than 2^46 operations");
 }
 
 static void check_copy(const Command &c) {
-  want(c.reads.size() == 1 && c.writes.size() == 1, "a copy with " + std::to_string(c.reads.size()) + " reads and " +
-                                                        std::to_string(c.writes.size()) + " writes, want 1 and 1");
-  want(same_extent(c.reads[0].box, c.writes[0].box),
-       "a copy of " + to_string(c.reads[0].box) + " does not fit " + to_string(c.writes[0].box));
+  const int64_t reads = int64_t(c.reads.size()), writes = int64_t(c.writes.size());
+  want(reads == 1 && writes == 1, "a copy with ", reads, " reads and ", writes, " writes, want 1 and 1");
+  want(same_extent(c.reads[0].box, c.writes[0].box), "a copy of ", c.reads[0].box, " does not fit ", c.writes[0].box);
 }
 
 void check_command(const Command &c, const std::vector<Layer> &layers, const Sizes &sizes) {
-  want(c.layer >= 0 && c.layer < int64_t(layers.size()), "layer " + std::to_string(c.layer) +
-                                                             " does not exist; there are " +
-                                                             std::to_string(layers.size()));
+  const int64_t count = int64_t(layers.size());
+  want(c.layer >= 0 && c.layer < count, "layer ", c.layer, " does not exist; there are ", count);
   for (const View &v : c.reads) check_view(v, sizes);
   for (const View &v : c.writes) check_view(v, sizes);
   if (c.kind == Kind::compute)

@@ -57,9 +57,6 @@ Box written(const Layer &layer, const Box &tile, int64_t part);
 
 // ---- shared by the families ----------------------------------------------------------------------------------------
 
-inline void want(bool ok, const std::string &why) {
-  if (!ok) throw Refusal(why);
-}
 inline int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }

@@ -44,22 +44,18 @@ int64_t Layer::get(const char *field, int index) const {
   throw std::logic_error(std::string(name()) + " has no field " + field);
 }
 
-static void want(bool ok, const std::string &why) {
-  if (!ok) throw Refusal(why);
-}
-
 Layer decode_layer(const int64_t *row, int64_t length) {
   want(length >= 7 && row[0] >= 0 && row[0] < int64_t(op_fields().size()), "not a layer row");
   Layer layer{Op(row[0]), {row[1], row[2], row[3]}, {row[4], row[5], row[6]}, {row + 7, row + length}};
-  for (int i = 1; i < 7; ++i) want(row[i] >= 1 && row[i] < kMaxExtent, "dims must be 1.." + std::to_string(kMaxExtent - 1));
+  for (int i = 1; i < 7; ++i) want(row[i] >= 1 && row[i] < kMaxExtent, "dims must be 1..", kMaxExtent - 1);
   int64_t fixed = 0;
   bool rest = false;
   for (const Field &f : op_fields()[size_t(layer.op)].fields) f.width < 0 ? void(rest = true) : void(fixed += f.width);
   const int64_t have = length - 7;
-  want(rest ? have >= fixed : have == fixed, std::string(layer.name()) + ": " + std::to_string(have) +
-                                                 " attribute integers where " + std::to_string(fixed) + " belong");
+  want(rest ? have >= fixed : have == fixed, layer.name(), ": ", have, " attribute integers where ", fixed,
+       " belong");
   for (int64_t v : layer.values)
-    want(v > -(int64_t(1) << 31) && v < (int64_t(1) << 31), "attribute " + std::to_string(v) + " is no 32-bit integer");
+    want(v > -(int64_t(1) << 31) && v < (int64_t(1) << 31), "attribute ", v, " is no 32-bit integer");
   return layer;
 }
 
@@ -76,12 +72,11 @@ Command decode_command(const int64_t *row, int64_t length) {
   want(length >= 12 && row[0] >= 0 && row[0] < 4 && row[1] >= 0 && row[1] < 5, "not a command row");
   const int64_t reads = row[4], writes = row[5];
   want(reads >= 0 && writes >= 0 && reads <= length && writes <= length && length == 12 + 10 * (reads + writes),
-       "a command with " + std::to_string(reads) + " reads and " + std::to_string(writes) + " writes has " +
-           std::to_string(length) + " integers");
+       "a command with ", reads, " reads and ", writes, " writes has ", length, " integers");
   Command command{Kind(row[0]), row[2], row[3], decode_box(row + 6, "the tile"), {}, {}};
   for (int64_t i = 0; i < reads + writes; ++i) {
     const int64_t *v = row + 12 + 10 * i;
-    want(v[0] == 0 || v[0] == 1, "memory " + std::to_string(v[0]) + " does not exist");
+    want(v[0] == 0 || v[0] == 1, "memory ", v[0], " does not exist");
     View view{int(v[0]), v[1], decode_box(v + 2, "a view"), v[8], v[9]};
     want(view.offset >= 0 && view.offset < kMaxBytes && view.row >= 0 && view.row < kMaxBytes && view.pixel >= 0 &&
              view.pixel < kMaxBytes,

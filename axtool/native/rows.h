@@ -46,6 +46,16 @@ struct Refusal : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+// want(ok, "what is wrong: ", number, box, ...): the words are put together only when they are needed.
+inline std::string said(const std::string &text) { return text; }
+inline std::string said(const char *text) { return text; }
+inline std::string said(int64_t number) { return std::to_string(number); }
+inline std::string said(const Box &box) { return to_string(box); }
+template <class... Words>
+void want(bool ok, const Words &...words) {
+  if (!ok) throw Refusal((said(words) + ...));
+}
+
 Layer decode_layer(const int64_t *row, int64_t length);
 Command decode_command(const int64_t *row, int64_t length);
 

@@ -227,6 +227,17 @@ def test_add_is_exact_for_every_pair_of_numbers(left: float, right: float, sub: 
     same_bytes(job, memory, {})
 
 
+@pytest.mark.parametrize("factor", [1 / 127, 0.1249, 1e-6, 0.5])
+def test_mul_is_exact_for_every_pair_of_numbers(factor: float) -> None:
+    m, f = qfp(factor)
+    attrs = {"a": (16, 16, 256), "b": (1, 1, 256), "zp_a": -128, "zp_b": 3, "m": m, "f": f}
+    attrs |= {"out_zp": -20, "lo": -100, "hi": 127}
+    job, memory = Job("mul", (16, 16, 256), (16, 16, 256), attrs, Tile(0, 0, 0, 16, 16, 256)), Memory(0)
+    every = np.arange(256, dtype=np.uint8)
+    memory.random = Fixed(every.repeat(256), every)  # type: ignore[assignment]
+    same_bytes(job, memory, {})
+
+
 class Fixed:
     """In place of random numbers: no gaps between views, and these bytes in ext."""
 

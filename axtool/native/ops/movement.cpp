@@ -94,29 +94,38 @@ void needs_pad(const Layer &layer, const Box &t, int64_t, Box *of) {
   of[0] = {at[0], at[1], at[2], size[0], size[1], size[2]};
 }
 
+// One pixel, each channel looked up.
+void pad_pixel(const Call &call, int64_t y, int64_t x, int64_t c, int64_t end) {
+  const int64_t from_y = unpadded(call.layer, 0, y), from_x = unpadded(call.layer, 1, x);
+  int8_t *out = call.write.at(y, x, c);
+  const int8_t value = int8_t(call.layer.get("value"));
+  if (from_y < 0 || from_x < 0) return void(std::memset(out, value, size_t(end - c)));
+  for (; c < end; ++c, ++out) {
+    const int64_t from = unpadded(call.layer, 2, c);
+    *out = from < 0 ? value : *call.reads[0].at(from_y, from_x, from);
+  }
+}
+
+// The box that needs no looking up is copied; what is around it, pixel by pixel.
 void pad(const Call &call) {
   const Layer &l = call.layer;
   const Box &t = call.tile;
-  const int value = int(l.get("value"));
-  const int64_t before_c = l.get("before", 2);
-  // Channels [inside, inside_end) are copied as a run; of the others each is looked up.
-  const int64_t inside = clamp(before_c, t.c, t.c + t.n), inside_end = clamp(before_c + l.in.c, inside, t.c + t.n);
+  const int64_t by = l.get("before", 0), bx = l.get("before", 1), bc = l.get("before", 2);
+  const Box inside = intersection(t, {by, bx, bc, l.in.h, l.in.w, l.in.c});
+  const bool some = !empty(inside);
+  if (some) copy_box(call.reads[0], call.write, {inside.y - by, inside.x - bx, inside.c - bc, 0, 0, 0}, inside);
   for (int64_t y = t.y; y < t.y + t.h; ++y)
     for (int64_t x = t.x; x < t.x + t.w; ++x) {
-      const int64_t from_y = unpadded(l, 0, y), from_x = unpadded(l, 1, x);
-      int8_t *out = call.write.at(y, x, t.c);
-      if (from_y < 0 || from_x < 0) {
-        std::memset(out, value, size_t(t.n));
+      const bool copied = some && y >= inside.y && y < inside.y + inside.h && x >= inside.x && x < inside.x + inside.w;
+      if (!copied) {
+        pad_pixel(call, y, x, t.c, t.c + t.n);
         continue;
       }
-      auto one = [&](int64_t c) {
-        const int64_t from = unpadded(l, 2, c);
-        out[c - t.c] = from < 0 ? int8_t(value) : *call.reads[0].at(from_y, from_x, from);
-      };
-      for (int64_t c = t.c; c < inside; ++c) one(c);
-      if (inside_end > inside)
-        std::memcpy(out + (inside - t.c), call.reads[0].at(from_y, from_x, inside - before_c), size_t(inside_end - inside));
-      for (int64_t c = inside_end; c < t.c + t.n; ++c) one(c);
+      if (inside.n == t.n && x == inside.x) x += inside.w - 1;  // whole pixels: to the end of the copied row
+      else {
+        pad_pixel(call, y, x, t.c, inside.c);
+        pad_pixel(call, y, x, inside.c + inside.n, t.c + t.n);
+      }
     }
 }
 
