@@ -78,8 +78,8 @@ def ops_page() -> str:
     target = load_target(Options().target)
     parts = [
         NOTE,
-        f"# Ops that run on the device\n\nThe rules are those of `{target.name}`; `axtool info MODEL --support` judges a "
-        "model by them. An op that is not\nlisted, or that breaks a rule, runs on the host.\n",
+        f"# Ops that run on the device\n\nThe rules are those of `{target.name}`; `axtool info MODEL --support` judges "
+        "a model by them. An op that is\nnot listed, or that breaks a rule, runs on the host.\n",
     ]
     for row in manual(target):
         rules = "".join(_rule(rule, advice) for rule, advice in zip(row.rules, row.advice, strict=True))
@@ -99,8 +99,8 @@ def errors_page() -> str:
     """The codes that error documents carry, with the exit code that each ends in."""
     rows = "".join(f"| `{code}` | {', '.join(map(str, exits))} |\n" for code, exits in sorted(codes().items()))
     return (
-        f"{NOTE}\n# Error codes\n\nThe `error.code` of a failed command. The words are stable; the messages beside them "
-        f"are not.\n\n| code | exit code |\n|---|---|\n{rows}"
+        f"{NOTE}\n# Error codes\n\nThe `error.code` of a failed command. The words are stable, the messages beside "
+        f"them are not.\n\n| code | exit code |\n|---|---|\n{rows}"
     )
 
 

@@ -46,6 +46,8 @@ def _arranged(argv: Sequence[str]) -> list[str]:
 def _guarded(app: Callable[..., Any], args: list[str], program: str) -> int:
     try:
         code = app(args=args, standalone_mode=False, prog_name=program)
+        if code == Exit.INTERRUPTED:  # what the parser makes of Ctrl-C
+            raise KeyboardInterrupt
         return int(code) if isinstance(code, int) else int(Exit.OK)
     except BrokenPipeError:
         raise

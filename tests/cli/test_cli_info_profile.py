@@ -1,0 +1,145 @@
+"""`axtool info`, `profile` and `targets`: what a file holds, and where its cycles go."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Tiny
+from tests.tiny import axtool
+
+
+@pytest.mark.parametrize("name", ["cls.onnx", "cls.axm"])
+def test_info_names_inputs_outputs_work_and_split(tiny_models: Tiny, name: str) -> None:
+    ran = axtool("info", tiny_models / name)
+    assert ran.code == 0
+    for said in ("x  float32 1x3x16x16", "scores  float32 1x10", "MACs, 100.0 % on the device", "5 of 5 nodes"):
+        assert said in ran.out
+    assert ran.err == ""
+
+
+def test_support_says_why_a_node_is_on_the_host_and_what_would_avoid_it(tiny_models: Tiny) -> None:
+    words = ("info", tiny_models / "two.onnx", "--input-shape", "image:1,3,8,8")
+    ran = axtool(*words, "--support")
+    assert "Softmax" in ran.out
+    assert "why on the host" in ran.out
+    rows = axtool(*words, "--json").document["support"]
+    host = [row for row in rows if row["kind"] == "host"]
+    assert host
+    assert all(row["reasons"] for row in host)
+
+
+def test_the_compiled_file_keeps_the_reasons(tiny_models: Tiny) -> None:
+    rows = axtool("info", tiny_models / "two.axm", "--json").document["support"]
+    assert any(row["op"] == "Softmax" and row["reasons"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("--layers", "conv"), ("--tensors", "zero point"), ("--memory", "offset")]
+)
+def test_info_shows_what_is_asked_for(tiny_models: Tiny, option: str, said: str) -> None:
+    assert said in axtool("info", tiny_models / "cls.axm", option).out
+    assert said not in axtool("info", tiny_models / "cls.axm").out.replace("2 conv", "")
+    assert "not compiled" in axtool("info", tiny_models / "cls.onnx", option).out
+
+
+def test_a_file_that_is_no_model_is_refused(work: Path) -> None:
+    Path("notes.txt").write_text("notes")
+    for name in ("notes.txt", "nothing.onnx", "nothing.axm", "."):
+        ran = axtool("info", name, "--json")
+        assert (ran.code, ran.document["status"]) == (2, "error")
+
+
+def test_the_ledger_of_a_profile_closes(tiny_models: Tiny) -> None:
+    document = axtool("profile", tiny_models / "cls.axm", "--json").document
+    assert sum(document["ledger_cycles"].values()) == document["cycles"]
+    for layer in document["layers"]:
+        assert sum(layer["ledger_cycles"].values()) == layer["cycles"]
+    assert sum(layer["cycles"] for layer in document["layers"]) == document["cycles"]
+
+
+def test_a_bare_onnx_takes_the_cycles_of_the_compiled_file(tiny_models: Tiny) -> None:
+    bare = axtool("profile", tiny_models / "cls.onnx", "--json").document
+    compiled = axtool("profile", tiny_models / "cls.axm", "--json").document
+    assert bare["cycles"] == compiled["cycles"]
+
+
+def test_another_chip_and_a_changed_one_take_other_cycles(tiny_models: Tiny) -> None:
+    own = axtool("profile", tiny_models / "cls.axm", "--json").document
+    other = axtool("profile", tiny_models / "cls.axm", "--target", "qc-u-1d5-8mb", "--json").document
+    slow = axtool("profile", tiny_models / "cls.axm", "--set", "clock_hz=100MHz", "--json").document
+    assert other["target"] == "qc-u-1d5-8mb"
+    assert slow["latency_ms"] > own["latency_ms"]
+
+
+def test_rows_are_sorted_summed_and_cut(tiny_models: Tiny, work: Path) -> None:
+    words = ("profile", tiny_models / "cls.axm", "--csv", "rows.csv", "--force")
+    axtool(*words, "--sort", "cycles", "--top", "2")
+    rows = list(csv.DictReader(Path("rows.csv").open()))
+    assert len(rows) == 2
+    assert int(rows[0]["cycles"]) >= int(rows[1]["cycles"])
+    axtool(*words, "--by", "op")
+    assert sorted(row["op"] for row in csv.DictReader(Path("rows.csv").open())) == ["avg_pool", "conv"]
+
+
+@pytest.mark.parametrize("gate", [("--max-cycles", "5"), ("--max-latency", "1e-9"), ("--max-external-bytes", "5")])
+def test_a_gate_that_is_exceeded_is_exit_1_with_the_profile(tiny_models: Tiny, gate: tuple[str, str]) -> None:
+    ran = axtool("profile", tiny_models / "cls.axm", *gate, "--json")
+    assert (ran.code, ran.document["status"]) == (1, "failed")
+    assert len(ran.document["exceeded"]) == 1
+    assert ran.document["layers"]
+    text = axtool("profile", tiny_models / "cls.axm", *gate)
+    assert (text.code, "failed: " in text.out) == (1, True)
+
+
+def test_a_gate_that_holds_is_exit_0(tiny_models: Tiny) -> None:
+    assert axtool("profile", tiny_models / "cls.axm", "--max-cycles", "1e12").code == 0
+
+
+def test_a_chip_that_is_too_small_is_exit_6(tiny_models: Tiny) -> None:
+    ran = axtool("profile", tiny_models / "cls.axm", "--set", "memory.ocm_bytes=64", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (6, "does-not-fit")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--set", "memory.ocm_byte=1MiB"), "unknown-target-value", "did you mean memory.ocm_bytes"),
+        (("--set", "clock_hz=fast"), "bad-target", "fast"),
+        (("--set", "clock_hz"), "bad-option", "KEY=VALUE"),
+        (("--by", "layr"), "bad-option", "did you mean layer?"),
+        (("--sort", "cycle"), "bad-option", "did you mean cycles?"),
+        (("--target", "qc-u-1d7"), "unknown-target", "qc-u-1d7-16mb"),
+        (("--csv", "no/rows.csv"), "no-such-folder", "rows.csv"),
+    ],
+)
+def test_bad_options_of_profile_are_refused(
+    tiny_models: Tiny, work: Path, words: tuple[str, ...], code: str, said: str
+) -> None:
+    ran = axtool("profile", tiny_models / "cls.axm", *words, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, code), ran.err
+    assert said in ran.err
+    assert list(work.iterdir()) == []
+
+
+def test_targets_are_listed_shown_and_checked() -> None:
+    names = [row["name"] for row in axtool("targets", "--json").document["targets"]]
+    assert {"qc-u-1d5-8mb", "qc-u-1d7-16mb"} <= set(names)
+    shown = axtool("targets", "show", "qc-u-1d7-16mb")
+    assert "memory.ocm_bytes" in shown.out
+    assert "provenance" in shown.out
+    assert axtool("targets", "check", "qc-u-1d7-16mb").code == 0
+
+
+@pytest.mark.parametrize("words", [("show", "qc"), ("lst",), ("show",), ("check", "no.yaml")])
+def test_bad_words_after_targets_are_refused(words: tuple[str, ...]) -> None:
+    assert axtool("targets", *words).code == 2
+
+
+def test_a_bad_chip_file_is_refused_with_every_fault(work: Path) -> None:
+    Path("chip.yaml").write_text("name: chip\nclock_hz: fast\n")
+    ran = axtool("targets", "check", "chip.yaml", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "bad-target")
+    assert len(ran.document["error"]["details"]) > 2

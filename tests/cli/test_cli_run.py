@@ -1,0 +1,182 @@
+"""`axtool run`: the forms of input, the outputs, and the times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+
+from axtool.artefact import axm
+from axtool.inputs.arrays import read_arrays
+from tests import tiny
+from tests.conftest import Tiny
+from tests.tiny import axtool
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_models: Tiny, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    out = tmp_path_factory.mktemp("run") / "out.npz"
+    assert axtool("run", tiny_models / "cls.axm", f"x={tiny_models / 'x.npy'}", "-o", out).code == 0
+    return np.load(out)["scores"]
+
+
+def outputs(*words: object) -> dict[str, np.ndarray]:
+    ran = axtool("run", *words, "-o", "out.npz", "--force")
+    assert ran.code == 0, ran.err
+    return read_arrays("out.npz", "output")
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_the_engines_give_the_same_bits(tiny_models: Tiny, work: Path, expected: np.ndarray, engine: str) -> None:
+    found = outputs(tiny_models / "cls.axm", tiny_models / "x.npy", "--engine", engine)
+    np.testing.assert_array_equal(found["scores"], expected)
+
+
+def test_the_float_engine_is_near(tiny_models: Tiny, work: Path, expected: np.ndarray) -> None:
+    found = outputs(tiny_models / "cls.onnx", tiny_models / "x.npy", "--engine", "float")
+    np.testing.assert_allclose(found["scores"], expected, atol=0.05)
+    assert not np.array_equal(found["scores"], expected)
+
+
+def forms(folder: Path, array: np.ndarray) -> dict[str, list[str]]:
+    np.savez(folder / "plain.npz", x=array)
+    np.savez(folder / "names.npz", input_names=np.array(["x"]), input_0=array)
+    np.save(folder / "x.npy", array)
+    np.save(folder / "a=b.npy", array)
+    return {
+        "an .npy": ["x.npy"],
+        "name=file": ["x=x.npy"],
+        "name=file with an equals sign": ["x=a=b.npy"],
+        "an option": ["--input", "x=x.npy"],
+        "plain member names": ["--input", "plain.npz"],
+        "input_names": ["names.npz"],
+    }
+
+
+FORMS = ("an .npy", "name=file", "name=file with an equals sign", "an option", "plain member names", "input_names")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_input_is_read(tiny_models: Tiny, work: Path, expected: np.ndarray, form: str) -> None:
+    words = forms(work, np.load(tiny_models / "x.npy"))[form]
+    np.testing.assert_array_equal(outputs(tiny_models / "cls.axm", *words)["scores"], expected)
+
+
+def test_a_picture_is_prepared(tiny_models: Tiny, work: Path) -> None:
+    picture = tiny_models / "picture.png"
+    plain = outputs(tiny_models / "cls.axm", picture)["scores"]
+    dark = outputs(tiny_models / "cls.axm", picture, "--scale", "1/1000")["scores"]
+    assert not np.array_equal(plain, dark)
+
+
+def test_the_text_has_figures_and_tells_measured_from_modelled(tiny_models: Tiny) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy")
+    assert "scores" in ran.out
+    assert "1x10" in ran.out
+    assert "measured here (native engine)" in ran.out
+    assert "modelled on the chip" in ran.out
+    assert ran.err == ""
+
+
+def test_the_document_has_each_output_and_each_time(tiny_models: Tiny) -> None:
+    document = axtool("run", tiny_models / "two.axm", tiny_models / "picture.png", "--json").document
+    assert [row["name"] for row in document["outputs"]] == ["chances", "map"]
+    assert document["outputs"][0]["max"] <= 1
+    assert set(document["time"]) == {
+        "prepare_ms_measured", "device_ms_measured", "host_ms_measured", "frame_ms_measured", "device_ms_modelled",
+    }  # fmt: skip
+
+
+def test_names_that_are_no_file_names_are_saved_and_read_again(work: Path) -> None:
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("Relu", ["in/put:0"], ["out/put:0"])], "g",
+            [onnx.helper.make_tensor_value_info("in/put:0", 1, [1, 3, 8, 8])],
+            [onnx.helper.make_tensor_value_info("out/put:0", 1, [1, 3, 8, 8])],
+        ), opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8,
+    )  # fmt: skip
+    onnx.save(model, "odd.onnx")
+    array = np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    np.save("feed.npy", array)
+    found = outputs("odd.onnx", "--engine", "float", "--input", "in/put:0=feed.npy")
+    np.testing.assert_array_equal(found["out/put:0"], np.maximum(array, 0))
+    with np.load("out.npz", allow_pickle=False) as file:
+        assert sorted(file.files) == ["output_0", "output_names"]
+
+
+def test_an_initializer_that_is_an_input_may_be_fed_or_left_out(work: Path) -> None:
+    model = tiny.model("(float[1,4] x, float[4] b) => (float[1,4] y) { y = Add(x, b) }", {"b": (4,)})
+    onnx.save(model, "over.onnx")
+    x, b = np.ones((1, 4), np.float32), np.arange(4, dtype=np.float32)
+    np.save("x.npy", x)
+    np.save("b.npy", b)
+    np.savez("both.npz", x=x, b=b)
+    default = onnx.numpy_helper.to_array(model.graph.initializer[0])
+    np.testing.assert_allclose(outputs("over.onnx", "-e", "float", "x=x.npy")["y"], x + default, rtol=1e-6)
+    np.testing.assert_allclose(outputs("over.onnx", "-e", "float", "x=x.npy", "b=b.npy")["y"], x + b, rtol=1e-6)
+    np.testing.assert_allclose(outputs("over.onnx", "-e", "float", "both.npz")["y"], x + b, rtol=1e-6)
+
+
+def test_a_compiled_model_says_that_the_default_is_frozen(work: Path) -> None:
+    onnx.save(tiny.model("(float[1,4] x, float[4] b) => (float[1,4] y) { y = Add(x, b) }", {"b": (4,)}), "over.onnx")
+    ran = axtool("compile", "over.onnx", "--calib", "random:2")
+    assert (ran.code, "warning: default values became constants" in ran.err) == (0, True), ran.err
+
+
+def test_a_save_draws_the_picture(tiny_models: Tiny, work: Path) -> None:
+    artefact = axm.read(tiny_models / "cls.axm")
+    axm.write(work / "task.axm", replace(artefact, task={"kind": "classification", "labels": ["cat", "dog"]}))
+    for name in ("out.png", "out.jpg"):
+        ran = axtool("run", "task.axm", tiny_models / "picture.png", "--save", name, "--json")
+        assert ran.code == 0, ran.err
+        assert cv2.imread(name) is not None
+        assert len(ran.document["result"]["classes"]) == 5
+    text = axtool("run", "task.axm", tiny_models / "picture.png").out
+    assert "class" in text
+
+
+REFUSED = {
+    "no input": ((), "missing-input", "float32 [1, 3, 16, 16]"),
+    "an unknown input": (("y=x.npy",), "wrong-input-name", "x"),
+    "a file that is not there": (("x=no.npy",), "file-not-found", "no.npy"),
+    "another shape": (("x=small.npy",), "wrong-size", "16x16"),
+    "another type": (("x=text.npy",), "wrong-dtype", "float32"),
+    "two samples": (("x=two.npy",), "wrong-count", "2 samples"),
+    "an unknown engine": (("x.npy", "--engine", "natve"), "bad-option", "did you mean native?"),
+    "an unknown instruction set": (("x.npy", "--isa", "avx1"), "bad-option", "avx1"),
+    "an output of no kind": (("x.npy", "-o", "out.txt"), "bad-option", ".npz"),
+    "a picture of no kind": (("x.npy", "--save", "out.gif"), "bad-option", ".png"),
+    "nothing to draw on": (("x.npy", "--save", "out.png"), "nothing-to-draw", "image"),
+    "an existing output": (("x.npy", "-o", "two.npy"), "output-exists", "--force"),
+    "an output over its input": (("x.npy", "-o", "x.npy", "-f"), "output-is-input", "x.npy"),
+    "too many threads": (("x.npy", "--threads", "100000"), "usage", "--threads"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused(tiny_models: Tiny, work: Path, name: str) -> None:
+    words, code, said = REFUSED[name]
+    np.save("x.npy", np.load(tiny_models / "x.npy"))
+    np.save("small.npy", np.zeros((1, 3, 8, 8), np.float32))
+    np.save("two.npy", np.zeros((2, 3, 16, 16), np.float32))
+    np.save("text.npy", np.full((1, 3, 16, 16), "a"))
+    before = {p.name: p.read_bytes() for p in work.iterdir()}
+    ran = axtool("run", tiny_models / "cls.axm", *words, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, code), ran.err
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert {p.name: p.read_bytes() for p in work.iterdir()} == before
+
+
+def test_an_onnx_wants_the_float_engine(tiny_models: Tiny) -> None:
+    ran = axtool("run", tiny_models / "cls.onnx", tiny_models / "x.npy")
+    assert (ran.code, "--engine float" in ran.err) == (2, True)
+
+
+def test_an_axm_has_no_float_engine(tiny_models: Tiny) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--engine", "float")
+    assert (ran.code, "already compiled" in ran.err) == (2, True)

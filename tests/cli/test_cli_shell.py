@@ -1,0 +1,149 @@
+"""The programs as a shell sees them: help, version, completion, start-up, pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import axtool
+from axtool.cli import main, zoo
+from tests.conftest import Tiny
+from tests.tiny import axtool as run_axtool
+from tests.tiny import axzoo as run_axzoo
+
+ROOT = Path(axtool.__file__).resolve().parent.parent
+COMMANDS = [("axtool", name) for name in typer.main.get_command(main.app).commands] + [  # type: ignore[attr-defined]
+    ("axzoo", name)
+    for name in typer.main.get_command(zoo.app).commands  # type: ignore[attr-defined]
+]
+RUN = {"axtool": run_axtool, "axzoo": run_axzoo}
+
+
+def shell(
+    *words: object, code: str = "from axtool.cli.main import main; main()", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A fresh process."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=120)
+
+
+def test_there_is_a_command_for_every_part_of_the_job() -> None:
+    names = {name for program, name in COMMANDS if program == "axtool"}
+    assert {"compile", "run", "info", "profile", "verify"} <= names
+
+
+@pytest.mark.parametrize(("program", "command"), COMMANDS)
+def test_help_has_a_description_options_and_examples(program: str, command: str) -> None:
+    ran = RUN[program](command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Usage:" in ran.out
+    assert f"    {program} {command}" in ran.out
+    for option in ("--json", "--quiet", "--verbose", "--help"):
+        assert option in ran.out
+
+
+@pytest.mark.parametrize("program", ["axtool", "axzoo"])
+def test_the_programs_help_has_examples_too(program: str) -> None:
+    ran = RUN[program]("-h")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Examples:" in ran.out
+
+
+@pytest.mark.parametrize("program", ["axtool", "axzoo"])
+def test_no_command_shows_the_help_as_a_usage_error(program: str) -> None:
+    ran = RUN[program]()
+    assert (ran.code, ran.out) == (2, "")
+    assert "Usage:" in ran.err
+    assert RUN[program]("--json").document["error"]["code"] == "usage"
+
+
+@pytest.mark.parametrize("program", ["axtool", "axzoo"])
+def test_the_version_is_a_line_or_a_document(program: str) -> None:
+    assert RUN[program]("--version").out == f"axtool {axtool.__version__}\n"
+    for words in (("--version", "--json"), ("--json", "--version")):
+        document = RUN[program](*words).document
+        assert document["tool"]["version"] == axtool.__version__
+        assert document["packages"]["numpy"]
+
+
+HEAVY = ["numpy", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "onnxsim", "cv2", "yaml", "safetensors"]
+
+
+@pytest.mark.parametrize("module", ["axtool.cli.main", "axtool.cli.zoo"])
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("info", "--help"), ("nonsense",)])
+def test_help_imports_nothing_heavy(module: str, words: tuple[str, ...]) -> None:
+    code = (
+        "import sys, atexit\n"
+        f"heavy = {HEAVY!r}\n"
+        "atexit.register(lambda: print('loaded', [n for n in heavy if n in sys.modules], file=sys.stderr))\n"
+        f"from {module} import main; main()"
+    )
+    assert "loaded []" in shell(*words, code=code).stderr
+
+
+def test_completion_imports_nothing_heavy_and_completes_commands() -> None:
+    code = (
+        "import sys, atexit\n"
+        f"heavy = {HEAVY!r}\n"
+        "atexit.register(lambda: print('loaded', [n for n in heavy if n in sys.modules], file=sys.stderr))\n"
+        "from axtool.cli.main import main; main()"
+    )
+    ran = shell(code=code, _AXTOOL_COMPLETE="complete_bash", COMP_WORDS="axtool comp", COMP_CWORD="1")
+    assert (ran.returncode, ran.stdout.strip()) == (0, "compile")
+    assert "loaded []" in ran.stderr
+
+
+def test_completion_completes_options() -> None:
+    ran = shell(_AXTOOL_COMPLETE="complete_bash", COMP_WORDS="axtool profile --max", COMP_CWORD="2")
+    assert ran.stdout.split() == ["--max-latency", "--max-cycles", "--max-external-bytes"]
+
+
+def test_completion_of_axzoo_is_its_own() -> None:
+    ran = shell(
+        code="from axtool.cli.zoo import main; main()", _AXZOO_COMPLETE="complete_bash", COMP_WORDS="axzoo bu",
+        COMP_CWORD="1",
+    )  # fmt: skip
+    assert ran.stdout.strip() == "build"
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_shown_for_the_shell(name: str, tmp_path: Path) -> None:
+    script = tmp_path / name
+    script.write_text("")
+    ran = shell("--show-completion", name)
+    if ran.returncode:  # with shellingham the shell is detected, and takes no name
+        ran = shell("--show-completion", SHELL=f"/bin/{name}", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "_AXTOOL_COMPLETE" in ran.stdout or "axtool" in ran.stdout
+
+
+@pytest.mark.parametrize("words", [("--layers",), ("--json",), ("--tensors", "--memory")])
+def test_a_reader_that_leaves_is_no_error(tiny_models: Tiny, words: tuple[str, ...]) -> None:
+    code = "from axtool.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "info", str(tiny_models / "cls.axm"), *words]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(60), said) == (0, b"")
+
+
+def test_a_fresh_process_runs_a_model(tiny_models: Tiny) -> None:
+    ran = shell("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--engine", "reference")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "scores" in ran.stdout
+
+
+def test_a_fresh_process_ends_with_the_exit_code_of_the_failure() -> None:
+    ran = shell("info", "nothing.onnx")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: nothing.onnx")

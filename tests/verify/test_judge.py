@@ -1,0 +1,101 @@
+"""When a comparison fails, and what an agreement counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axtool.types import QFormat
+from axtool.verify.agreement import Agreement
+from axtool.verify.check import FLOOR_DB, Limits, Verdict, judge
+from axtool.verify.expected import compare, measured
+from axtool.verify.layers import range_of
+from axtool.verify.metrics import Comparison, Part
+from axtool.zoo.schema import Expected
+
+
+def noisy(db: float, parts: tuple[Part, ...] = ()) -> Comparison:
+    """An output with this SQNR."""
+    rng = np.random.default_rng(0)
+    ref, noise = rng.normal(size=(2, 1, 4, 8, 8))
+    noise *= np.sqrt((ref**2).sum() / (noise**2).sum()) * 10 ** (-db / 20)
+    comparison = Comparison("y", parts)
+    comparison.add(ref, ref + noise)
+    return comparison
+
+
+@pytest.mark.parametrize("stage", ["all", "reference", "quant", "float"])
+def test_each_stage_has_its_floor(stage: str) -> None:
+    floor = FLOOR_DB[stage]
+    assert judge(stage, [noisy(floor + 1)], None, Limits()) == ()
+    (reason,) = judge(stage, [noisy(floor - 1)], None, Limits())
+    assert f"want at least {floor:g} dB" in reason
+
+
+def test_the_engines_must_agree_bit_for_bit() -> None:
+    (reason,) = judge("native", [noisy(200)], None, Limits())
+    assert "want equal bits" in reason
+
+
+def test_a_given_limit_replaces_the_floor() -> None:
+    assert judge("all", [noisy(8)], None, Limits(min_sqnr_db=5)) == ()
+    assert len(judge("all", [noisy(30)], None, Limits(min_sqnr_db=40))) == 1
+
+
+def test_a_part_without_its_signal_fails_where_the_whole_passes() -> None:
+    rng = np.random.default_rng(0)
+    ref = np.concatenate([rng.uniform(0, 640, (1, 4, 20)), rng.uniform(0, 1, (1, 2, 20))], 1)
+    got = ref.copy()
+    got[:, 4:] = 0.5 - ref[:, 4:]
+    comparison = Comparison("y", (Part("boxes", 1, 0, 4), Part("scores", 1, 4, 6)))
+    comparison.add(ref, got)
+    (reason,) = judge("all", [comparison], None, Limits())
+    assert "'scores' gives, [4:6] of axis 1" in reason
+
+
+def found(*boxes: tuple[int, float]) -> dict[str, Any]:
+    """Objects (class, left edge), each 10 pixels wide."""
+    rows = [{"index": c, "label": str(c), "score": 0.9, "box": [x, 0.0, x + 10, 10.0]} for c, x in boxes]
+    return {"kind": "detection", "threshold": 0.3, "detections": rows}
+
+
+def test_objects_are_found_again_by_class_and_overlap() -> None:
+    agreement = Agreement()
+    agreement.add(found((0, 0), (0, 50), (1, 0)), found((0, 1), (1, 40), (2, 0)))
+    assert (agreement.objects, agreement.found, agreement.invented) == (3, 1, 2)
+
+
+def test_an_object_is_found_once() -> None:
+    agreement = Agreement()
+    agreement.add(found((0, 0)), found((0, 0), (0, 1)))
+    assert (agreement.found, agreement.invented) == (1, 1)
+
+
+def test_nothing_to_find_is_all_found() -> None:
+    agreement = Agreement()
+    agreement.add(found(), found())
+    assert agreement.found_share == 1
+
+
+def test_classes_agree_by_the_best_one() -> None:
+    agreement = Agreement()
+    for best in (3, 4):
+        agreement.add(
+            {"kind": "classification", "classes": [{"index": 3}]},
+            {"kind": "classification", "classes": [{"index": best}]},
+        )
+    assert agreement.to_dict() == {"top1_agreement": 0.5, "samples": 2}
+
+
+def test_an_expected_figure_that_was_not_measured_is_not_met() -> None:
+    verdict = Verdict("all", 1, (noisy(30),))
+    rows = compare([Expected(metric="map50", minimum=0.1), Expected(metric="sqnr_db", minimum=20)], verdict)
+    assert [(row["metric"], row["met"]) for row in rows] == [("map50", False), ("sqnr_db", True)]
+    assert measured(verdict)["sqnr_db"] == pytest.approx(30)
+
+
+def test_the_range_of_a_format_ends_half_a_step_outside() -> None:
+    assert range_of(QFormat("int8", (0.5,), (0,))) == (-64.25, 63.75)
+    assert range_of(QFormat("int8", (1.0,), (-128,))) == (-0.5, 255.5)
