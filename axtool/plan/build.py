@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from axtool.errors import FitError
+from axtool.plan.build_directives import NONE, Directive, resolve, wanted_tiling
 from axtool.plan.build_residency import Residency, decide
 from axtool.plan.commands import emit
 from axtool.plan.memory import align, live_bytes, peak, place
@@ -44,25 +45,36 @@ class Layout:
         return (*self.external.values(), *sorted(chip, key=lambda s: (s.first, s.offset, s.tensor)))
 
 
-def plan(program: Program, target: Target) -> Plan:
-    """An address for every byte and an order for every step. Raises FitError where the chip is too small."""
-    layout = lay_out(order(program, target), target)
+def plan(program: Program, target: Target, directives: Sequence[Directive] = ()) -> Plan:
+    """An address for every byte and an order for every step.
+
+    Raises FitError where the chip is too small, UsageError for a directive that no layer can follow.
+    """
+    layout = lay_out(order(program, target), target, resolve(directives, program))
     sizes = {"ext": peak(layout.external.values()), "ocm": peak(s for s in layout.slots if s.memory == "ocm")}
     return Plan(layout.program, target.name, layout.slots, tuple(emit(layout)), sizes)
 
 
-def lay_out(program: Program, target: Target) -> Layout:
+def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -> Layout:
     """Residency, tiles and addresses, with less room each time that fragmentation breaks the on-chip memory."""
     room = target.memory.ocm_bytes
     for _ in range(ATTEMPTS):
-        residency = decide(program, target, room)
-        tilings = _tile(program, target, residency, room)
+        residency = decide(program, target, room, wishes)
+        tilings = _tile(program, target, residency, room, wishes)
         for share in PREFETCH_SHARES:
-            layout = _place(program, target, residency, tilings, share)
+            layout = _place(program, target, residency, tilings, share, wishes)
             top = peak(s for s in layout.slots if s.memory == "ocm")
-            if top <= target.memory.ocm_bytes:
+            if top <= target.memory.ocm_bytes and _prefetches(layout, wishes):
                 return layout
         room -= max(top - target.memory.ocm_bytes, align(room // 64))
+    if top <= target.memory.ocm_bytes:
+        wish = next(wish for wish in wishes.values() if wish.prefetch)
+        raise FitError(
+            f"directive '{wish.layers}' asks for prefetch, and its constants have no room beside the layer in front",
+            where=target.name,
+            hint="leave prefetch to the planner, or a larger memory.ocm_bytes; slices of weights are never early",
+            code="directive-does-not-fit",
+        )
     raise FitError(
         f"no placement of {len(program.layers)} layers in {target.memory.ocm_bytes:,} bytes of on-chip memory",
         where=target.name,
@@ -70,17 +82,36 @@ def lay_out(program: Program, target: Target) -> Layout:
     )
 
 
-def _tile(program: Program, target: Target, residency: Residency, room: int) -> tuple[Tiling, ...]:
+def _tile(
+    program: Program, target: Target, residency: Residency, room: int, wishes: Mapping[str, Directive]
+) -> tuple[Tiling, ...]:
     tilings = []
     for at, layer in enumerate(program.layers):
-        job = TileJob(layer, program, target, residency.external)
-        tiling = choose(job, room - residency.live[at])
+        job, wish = TileJob(layer, program, target, residency.external), wishes.get(layer.outputs[0], NONE)
+        left = room - residency.live[at]
+        tiling = wanted_tiling(job, wish, left) or choose(job, left, wish.buffers)
         assert tiling is not None, f"{layer.name}: a layer that fits has a tiling"
         tilings.append(tiling)
     return tuple(tilings)
 
 
-def _place(program: Program, target: Target, residency: Residency, tilings: tuple[Tiling, ...], share: float) -> Layout:
+def _prefetches(layout: Layout, wishes: Mapping[str, Directive]) -> bool:
+    """Whether every layer that wants its constants early has them early, as far as it has any."""
+    return all(
+        slots[0].first < at
+        for (at, _), slots in layout.constants.items()
+        if at > 0 and wishes.get(layout.program.layers[at].outputs[0], NONE).prefetch
+    )
+
+
+def _place(
+    program: Program,
+    target: Target,
+    residency: Residency,
+    tilings: tuple[Tiling, ...],
+    share: float,
+    wishes: Mapping[str, Directive],
+) -> Layout:
     """Slots with addresses. Constants begin one layer early where `share` of the memory leaves room for them."""
     spans = lifetimes(program, program.layers)
     resident = [
@@ -96,7 +127,11 @@ def _place(program: Program, target: Target, residency: Residency, tilings: tupl
         if tiling.constant_bytes:
             groups.append(Slot(str(at), "ocm", 0, tiling.constant_bytes, at, at))
     fixed = [*resident, *(slot for _, slot in staged)]
-    groups = _prefetched(fixed, groups, tilings, share * target.memory.ocm_bytes)
+    early = [
+        not tiling.sliced and wishes.get(layer.outputs[0], NONE).prefetch is not False
+        for layer, tiling in zip(program.layers, tilings, strict=True)
+    ]
+    groups = _prefetched(fixed, groups, early, share * target.memory.ocm_bytes)
     placed = place([*fixed, *groups])
     kept, boxes, rest = placed[: len(resident)], placed[len(resident) : len(fixed)], placed[len(fixed) :]
     buffers_of: dict[tuple[int, int], tuple[Slot, ...]] = {}
@@ -113,13 +148,13 @@ def _place(program: Program, target: Target, residency: Residency, tilings: tupl
     )
 
 
-def _prefetched(fixed: list[Slot], groups: list[Slot], tilings: tuple[Tiling, ...], room: float) -> list[Slot]:
+def _prefetched(fixed: list[Slot], groups: list[Slot], allowed: list[bool], room: float) -> list[Slot]:
     """Constants whose load may begin before the layer in front of theirs computes, where they fit beside it."""
     live = live_bytes([*fixed, *groups])
     early = []
     for group in groups:
         at = group.first
-        if at > 0 and not tilings[at].sliced and live[at - 1] + group.size <= room:
+        if at > 0 and allowed[at] and live[at - 1] + group.size <= room:
             live[at - 1] += align(group.size)
             group = replace(group, first=at - 1)
         early.append(group)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from axtool.errors import FitError
+from axtool.plan.build_directives import NONE, Directive, wanted_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import activation_bytes, lifetimes
 from axtool.plan.tile import LEVELS, smallest
@@ -27,9 +28,9 @@ class Residency:
     live: tuple[int, ...]
 
 
-def decide(program: Program, target: Target, room: int) -> Residency:
+def decide(program: Program, target: Target, room: int, wishes: Mapping[str, Directive]) -> Residency:
     """Spill, largest benefit first, until each layer fits in `room` bytes. Raises FitError naming the layer."""
-    search = _Search(program, target, room)
+    search = _Search(program, target, room, wishes)
     while (at := search.worst()) is not None:
         search.relieve(at)
     return Residency(frozenset(search.external), tuple(search.live))
@@ -38,8 +39,8 @@ def decide(program: Program, target: Target, room: int) -> Residency:
 class _Search:
     """The state of one search: what is out, how thrifty each layer is, what each needs."""
 
-    def __init__(self, program: Program, target: Target, room: int) -> None:
-        self.program, self.target, self.room = program, target, room
+    def __init__(self, program: Program, target: Target, room: int, wishes: Mapping[str, Directive]) -> None:
+        self.program, self.target, self.room, self.wishes = program, target, room, wishes
         self.spans = lifetimes(program, program.layers)
         self.size = {name: align(activation_bytes(program, name, target)) for name in self.spans}
         self.readers = _count_readers(program)
@@ -50,6 +51,9 @@ class _Search:
             for at in range(first, last + 1):
                 self.live[at] += self.size[name]
         self.extra = [self._smallest(at) for at in range(len(program.layers))]
+        for name, wish in wishes.items():
+            if wish.residency == "ext":
+                self._spill(name)
 
     def worst(self) -> int | None:
         """The layer that lacks the most room, the first of them; None where all fit."""
@@ -73,7 +77,8 @@ class _Search:
     def _smallest(self, at: int, external: frozenset[str] | None = None, level: int | None = None) -> int:
         out = frozenset(self.external) if external is None else external
         job = TileJob(self.program.layers[at], self.program, self.target, out)
-        return smallest(job, self.level[at] if level is None else level)
+        fixed = wanted_bytes(job, self.wishes.get(job.layer.outputs[0], NONE))
+        return fixed if fixed is not None else smallest(job, self.level[at] if level is None else level)
 
     def _tighten(self, at: int, level: int) -> None:
         self.level[at] = level
@@ -85,6 +90,8 @@ class _Search:
         best: tuple[float, int, str] | None = None
         for name, (first, last) in self.spans.items():
             if name in self.external or not first <= at <= last or not self._frees(at, name):
+                continue
+            if self.wishes.get(name, NONE).residency == "ocm":
                 continue
             size = self.size[name]
             gain = sum(min(size, over[i]) for i in range(first, last + 1))

@@ -17,8 +17,11 @@ CANDIDATES = 3  # spatial sizes tried for each channel split
 MAX_STEPS = 4096  # of a tiling that is searched for; the smallest boxes may be more
 
 
-def choose(job: TileJob, room: int) -> Tiling | None:
-    """The tiling with the fewest estimated cycles that needs at most `room` bytes, or None where none fits."""
+def choose(job: TileJob, room: int, buffers: int | None = None) -> Tiling | None:
+    """The tiling with the fewest estimated cycles that needs at most `room` bytes, or None where none fits.
+
+    `buffers` 1 or 2 leaves only tilings with so many for each staged operand.
+    """
     if not job.staged_inputs and not job.stores:
         full = evaluate(job, job.dims)
         if full.bytes <= room:
@@ -26,13 +29,14 @@ def choose(job: TileJob, room: int) -> Tiling | None:
     best: Tiling | None = None
     for n in _channel_options(job):
         found = _fitting(job, n, room, best.cycles if best else math.inf)
+        found = [tiling for tiling in found if buffers in (None, 2 if tiling.double else 1)]
         if not found:
             continue
         here = min(found, key=lambda tiling: tiling.cycles)
         if best is not None and here.cycles >= best.cycles:
             break  # fewer channels only mean more requests from here on
         best = here
-    if best is None:
+    if best is None and buffers != 2:
         sizes = (level_size(job, level) for level in range(LEVELS))
         best = next((evaluate(job, size) for size in sizes if bytes_at(job, size) <= room), None)
     return best
