@@ -44,7 +44,7 @@ def safetensors(metadata: dict[str, str]) -> bytes:
         (b"\x1c\x00\x00\x00TFL3" + bytes(40), "TensorFlow Lite"),
         (b"\x1c\x00\x00\x00ORTM" + bytes(40), ".ort model"),
         (b"\x89HDF\r\n\x1a\n" + bytes(40), "HDF5"),
-        (gzip.compress(RELU), "gunzip"),
+        (gzip.compress(RELU, mtime=0), "gunzip"),
         (safetensors({}), "safetensors"),
         (safetensors({"axtool": "{}"}), "already compiled"),
         (b"<!DOCTYPE html><html><body>404</body></html>", "HTML page"),
