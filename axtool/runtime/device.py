@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import dequantize, quantize_host
-from axtool.sim.engine import Tap
+from axtool.runtime.watch import Watch
 from axtool.sim.images import host_slot, new_images, open_plan, read_tensor, write_tensor
-from axtool.types import Plan, Tensor, Tile, View
+from axtool.types import Plan, Tensor
 
 Float = NDArray[np.float32]
 
@@ -26,6 +26,7 @@ class DeviceSession:
         self.plan, self.program = plan, plan.program
         self.engine = open_plan(plan, engine, threads, isa)
         self._memories = new_images(plan)
+        self._watch = Watch(plan, ())
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Float]:
         """The outputs, dequantized, for float32 inputs of the ONNX shapes. Raises ValueError for another shape."""
@@ -47,34 +48,23 @@ class DeviceSession:
     def run_quantized(
         self, inputs: Mapping[str, NDArray[np.int8]], watch: Sequence[str] = ()
     ) -> dict[str, NDArray[np.int8]]:
-        """int8 tensors of the stored shapes in and out; `watch` names further tensors to copy out as they are made."""
+        """int8 tensors of the stored shapes in and out; `watch` names further tensors to copy out as they are made.
+
+        The arrays of watched tensors are the session's own: the next run that watches fills them anew.
+        """
         tensors = self.program.tensors
         for name in self.program.inputs:
             write_tensor(self._memories, host_slot(self.plan, name), tensors[name], inputs[name])
-        taps, grabbed = self._taps(watch)
-        self.engine.run(self._memories["ext"], self._memories["ocm"], taps or None)
+        if watch and self._watch.names != tuple(watch):
+            self._watch = Watch(self.plan, watch)
+        self.engine.run(self._memories["ext"], self._memories["ocm"], self._watch.taps if watch else None)
         result = {
             name: read_tensor(self._memories, host_slot(self.plan, name), tensors[name])
             for name in self.program.outputs
         }
-        for name, array in grabbed.items():
-            result[name] = array.view(np.int8).reshape(tensors[name].shape)
+        if watch:
+            result |= {name: array.view(np.int8) for name, array in self._watch.arrays.items()}
         return result
-
-    def _taps(self, names: Sequence[str]) -> tuple[list[Tap], dict[str, NDArray[np.uint8]]]:
-        wanted = {name: self.program.tensors[name] for name in names}
-        grabbed = {name: np.zeros(t.shape[1:], np.uint8) for name, t in wanted.items()}
-        taps: list[Tap] = []
-        if not wanted:
-            return taps, grabbed
-        layers = self.program.layers
-        for index, command in enumerate(self.plan.commands):
-            if command.kind not in ("compute", "move"):
-                continue
-            name = layers[command.layer].outputs[0]
-            if name in wanted:
-                taps.append(_tap(index, command.writes[0], command.tile, grabbed[name]))
-        return taps, grabbed
 
 
 def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
@@ -90,14 +80,3 @@ def to_onnx(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     if tensor.layout == "channel_first" and len(shape) > 2:
         return np.ascontiguousarray(np.moveaxis(array.reshape(shape[0], *shape[2:], shape[1]), -1, 1))
     return array.reshape(shape)
-
-
-def _tap(index: int, view: View, tile: Tile, whole: NDArray[np.uint8]) -> Tap:
-    offset = (
-        view.offset
-        + (tile.y - view.tile.y) * view.row_stride
-        + (tile.x - view.tile.x) * view.pixel_stride
-        + (tile.c - view.tile.c)
-    )
-    box = whole[tile.y : tile.y + tile.h, tile.x : tile.x + tile.w, tile.c : tile.c + tile.n]
-    return Tap(index, View(view.memory, offset, tile, view.row_stride, view.pixel_stride), box)

@@ -1,0 +1,64 @@
+"""A plan and names of tensors  ->  taps that copy those tensors out as they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.sim.engine import Tap
+from axtool.types import Command, Plan, Tensor, Tile, View
+
+
+class Watch:
+    """Taps on the tensors `names`, and `arrays`, uint8 of the stored shapes (1, h, w, c), that every run fills anew."""
+
+    def __init__(self, plan: Plan, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        tensors = plan.program.tensors
+        self.arrays = {name: np.zeros(tensors[name].shape, np.uint8) for name in self.names}
+        self.taps = [
+            Tap(after, view, _box(self.arrays[name], view.tile))
+            for name, made in _writers(plan, set(self.names)).items()
+            for after, view in _views(tensors[name], made)
+        ]
+
+
+def _writers(plan: Plan, names: set[str]) -> dict[str, list[tuple[int, int, Command]]]:
+    """By tensor: (number of the command, its number among those that compute or move, the command)."""
+    made: dict[str, list[tuple[int, int, Command]]] = {}
+    working = 0
+    for index, command in enumerate(plan.commands):
+        if command.kind not in ("compute", "move"):
+            continue
+        name = plan.program.layers[command.layer].outputs[0]
+        if name in names:
+            made.setdefault(name, []).append((index, working, command))
+        working += 1
+    return made
+
+
+def _views(tensor: Tensor, made: list[tuple[int, int, Command]]) -> list[tuple[int, View]]:
+    """Where to look, and after which command: once, where the tensor is made in one piece, or else tile by tile.
+
+    In one piece: all tiles go into one view of the whole tensor, with no other layer's work between them.
+    """
+    (_, begin, first), (last, end, _) = made[0], made[-1]
+    view = first.writes[0]
+    _, h, w, c = tensor.shape
+    whole = view.tile == Tile(0, 0, 0, h, w, c) and end - begin + 1 == len(made)
+    if whole and all(command.writes[0] == view for _, _, command in made):
+        return [(last, view)]
+    return [(index, _part(command.writes[0], command.tile)) for index, _, command in made]
+
+
+def _part(view: View, tile: Tile) -> View:
+    """The tile within a view that holds it."""
+    down, right, deep = tile.y - view.tile.y, tile.x - view.tile.x, tile.c - view.tile.c
+    return replace(view, offset=view.offset + down * view.row_stride + right * view.pixel_stride + deep, tile=tile)
+
+
+def _box(whole: NDArray[np.uint8], tile: Tile) -> NDArray[np.uint8]:
+    return whole[0, tile.y : tile.y + tile.h, tile.x : tile.x + tile.w, tile.c : tile.c + tile.n]
