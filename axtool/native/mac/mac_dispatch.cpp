@@ -61,11 +61,36 @@ void run_mac(const MacTask &task, Isa isa, void *scratch) {
   }
 }
 
+namespace {
+
+// About how many cycles the slowest of `threads` workers needs, when each gets `rows` x `channels` of the box. Counted
+// besides the products: input copied for each piece anew, weights read and arranged for each piece anew.
+double piece_cycles(const MacTask &t, int rows, int channels) {
+  const bool depthwise = t.kind == MacKind::depthwise;
+  const double inputs = depthwise ? 1 : double(t.in_c) / t.group, taps = double(t.kh) * t.kw;
+  const double products = double(rows) * t.ow * mac_blocks(channels) * 16 * taps * inputs;
+  const double copied = (double(rows) * t.sh + t.kh) * t.ow * t.sw * (depthwise ? channels : t.in_c);
+  const bool winograd = !depthwise && t.kh == 3 && t.kw == 3 && t.sh == 1 && t.dh == 1;
+  return products / (depthwise ? 5 : winograd ? 36 : 24) + copied * (winograd ? 0.5 : 0.15) + channels * taps * inputs * 0.2;
+}
+}  // namespace
+
 MacPieces mac_pieces(const MacTask &task, Isa, int threads) {
-  if (threads <= 1) return {task.oh, task.on};
-  const bool whole_blocks = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
-  if (task.oh >= threads || !whole_blocks) return {(task.oh + threads - 1) / threads, task.on};
-  const int blocks = mac_blocks(task.on);
-  return {task.oh, mac_min(task.on, (blocks + threads - 1) / threads * 16)};
+  const MacPieces whole = {task.oh, task.on};
+  constexpr double kWorthAThread = 20000, kLong = 2e6;  // cycles
+  const double all = piece_cycles(task, task.oh, task.on);
+  if (threads <= 1 || all < kWorthAThread) return whole;
+  // long boxes in twice as many pieces: a worker that was held up then holds up the others less
+  const int parts = all > kLong ? 2 * threads : threads;
+  int rows = (task.oh + parts - 1) / parts;
+  if (task.kh == 3 && task.sh == 1 && rows > 2) rows = (rows + 1) / 2 * 2;  // Winograd's tiles are two rows high
+  const int blocks = mac_blocks(task.on), channels = mac_min(task.on, (blocks + parts - 1) / parts * 16);
+  const bool by_channels = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
+  // the slowest worker has this many pieces
+  const int row_turns = ((task.oh + rows - 1) / rows + threads - 1) / threads;
+  const int channel_turns = ((task.on + channels - 1) / channels + threads - 1) / threads;
+  const double by_rows_cycles = row_turns * piece_cycles(task, rows, task.on);
+  if (by_channels && channel_turns * piece_cycles(task, task.oh, channels) < by_rows_cycles) return {task.oh, channels};
+  return by_rows_cycles < all ? MacPieces{rows, task.on} : whole;
 }
 }  // namespace axtool
