@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that commands run in."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path

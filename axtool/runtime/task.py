@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from axtool.artefact.manifest import TaskEntry
 from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Placement
 from axtool.runtime.boxes import nms
@@ -24,11 +26,17 @@ KINDS = ("classification", "detection")
 
 def check_task(task: Mapping[str, Any]) -> None:
     """Raise UsageError for a task that `interpret` could not read."""
-    if task.get("kind") not in KINDS:
-        raise UsageError(f"task kind '{task.get('kind')}'", hint=nearest(str(task.get("kind")), KINDS), code="bad-task")
-    if task["kind"] == "detection" and task.get("decode") not in DECODERS:
-        hint = nearest(str(task.get("decode")), list(DECODERS))
-        raise UsageError(f"there is no decoder '{task.get('decode')}'", hint=hint, code="bad-task")
+    kind, decode = str(task.get("kind")), str(task.get("decode"))
+    if kind not in KINDS:
+        raise UsageError(f"there is no task '{kind}'", hint=nearest(kind, KINDS), code="bad-task")
+    if kind == "detection" and decode not in DECODERS:
+        hint = nearest(decode, list(DECODERS))
+        raise UsageError(f"there is no decoder '{decode}'", hint=hint, code="bad-task")
+    try:
+        TaskEntry.model_validate(dict(task))
+    except ValidationError as error:
+        faults = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
+        raise UsageError(f"task: {'; '.join(faults)}", code="bad-task", details=faults) from error
 
 
 def interpret(
@@ -36,9 +44,14 @@ def interpret(
 ) -> dict[str, Any]:
     """The result as plain values. Boxes are in pixels of the image where `placement` is known, else of the input."""
     check_task(task)
-    if task["kind"] == "classification":
-        return _classes(task, next(iter(outputs.values())))
-    return _objects(task, outputs, placement)
+    try:
+        if task["kind"] == "classification":
+            return _classes(task, next(iter(outputs.values())))
+        return _objects(task, outputs, placement)
+    except (KeyError, IndexError, ValueError) as error:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in outputs.items())
+        what = f"the outputs are not those of a {task.get('decode', task['kind'])} model: {shapes}"
+        raise UsageError(what, hint="change the task, or use -o for the arrays", code="bad-task") from error
 
 
 def _classes(task: Mapping[str, Any], output: NDArray[Any]) -> dict[str, Any]:

@@ -141,15 +141,16 @@ def read_literal(path: Path, name: str) -> Mapping[str, Any]:
     """The literal value that a Python module gives to `name`. Raises UsageError when it is not a literal dictionary."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"not readable as Python: {error}", where=str(path), code="bad-config") from error
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             try:
                 value = ast.literal_eval(node.value)
-            except ValueError as error:
+            except (ValueError, RecursionError, MemoryError) as error:
                 hint = "write plain values: the file is read, never run"
-                raise UsageError(f"'{name}' is not a literal: {error}", where=str(path), hint=hint) from error
+                what = f"'{name}' is not a literal: {error}"
+                raise UsageError(what, where=str(path), hint=hint, code="bad-config") from error
             if isinstance(value, dict):
                 return value
     raise UsageError(f"holds no literal dictionary '{name}'", where=str(path), code="bad-config")

@@ -19,7 +19,7 @@ Change = Callable[[Manifest, Arrays], None]
 
 def open_file(path: Path) -> tuple[Manifest, Arrays]:
     with safe_open(path, framework="np") as file:
-        return json.loads(file.metadata()["axm"]), {name: np.array(file.get_tensor(name)) for name in file.keys()}
+        return json.loads(file.metadata()["axm"]), {name: np.array(file.get_tensor(name)) for name in list(file.keys())}
 
 
 def changed(source: Path, target: Path, change: Change) -> Path:

@@ -241,7 +241,7 @@ def test_a_command_with_an_address_outside_runs_nothing(
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_view_outside_its_memory_is_refused_by_the_engine(tiny_models: Tiny, tmp_path: Path, engine: str) -> None:
     path = changed(tiny_models / "cls.axm", tmp_path / "a.axm", command(13, 2**40))
-    with pytest.raises(UsageError, match="the plan is not legal: .*command 0"):
+    with pytest.raises(UsageError, match=r"the plan is not legal: .*command 0"):
         load(path, engine=engine)
 
 

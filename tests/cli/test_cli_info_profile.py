@@ -74,14 +74,18 @@ def test_another_chip_and_a_changed_one_take_other_cycles(tiny_models: Tiny) -> 
     assert slow["latency_ms"] > own["latency_ms"]
 
 
+def read_csv() -> list[dict[str, str]]:
+    return list(csv.DictReader(Path("rows.csv").read_text().splitlines()))
+
+
 def test_rows_are_sorted_summed_and_cut(tiny_models: Tiny, work: Path) -> None:
     words = ("profile", tiny_models / "cls.axm", "--csv", "rows.csv", "--force")
     axtool(*words, "--sort", "cycles", "--top", "2")
-    rows = list(csv.DictReader(Path("rows.csv").open()))
+    rows = read_csv()
     assert len(rows) == 2
     assert int(rows[0]["cycles"]) >= int(rows[1]["cycles"])
     axtool(*words, "--by", "op")
-    assert sorted(row["op"] for row in csv.DictReader(Path("rows.csv").open())) == ["avg_pool", "conv"]
+    assert sorted(row["op"] for row in read_csv()) == ["avg_pool", "conv"]
 
 
 @pytest.mark.parametrize("gate", [("--max-cycles", "5"), ("--max-latency", "1e-9"), ("--max-external-bytes", "5")])

