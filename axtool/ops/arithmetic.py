@@ -73,19 +73,23 @@ def quantize_host(x: ArrayLike, fmt: QFormat) -> NDArray[np.signedinteger]:
     """clip(rint(x / scale + zp)) in float32, for int8, int16 and int32. NaN becomes the zero point: a real zero."""
     lo, hi = LIMITS[fmt.kind]
     scale, zp = _columns(fmt)
-    values = np.asarray(x, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.rint(values / scale + zp)
-    steps = np.where(np.isnan(steps), zp, steps)
-    # int32's upper limit is not a float32, so the clip is in float64, which holds every float32 exactly
-    clipped: NDArray[np.signedinteger] = np.clip(steps.astype(np.float64), lo, hi).astype(fmt.kind)
+        steps: NDArray[np.float32] = np.asarray(np.asarray(x, np.float32) / scale)
+        steps += zp
+        np.rint(steps, out=steps)
+    np.copyto(steps, zp, where=np.isnan(steps))
+    # int32's upper limit is not a float32, so its clip is in float64, which holds every float32 exactly
+    wide = steps.astype(np.float64) if fmt.kind == "int32" else steps
+    clipped: NDArray[np.signedinteger] = np.clip(wide, lo, hi, out=wide).astype(fmt.kind)
     return clipped
 
 
 def dequantize(q: ArrayLike, fmt: QFormat) -> NDArray[np.float32]:
     """(q - zp) * scale in float32: the difference in integers, then one product."""
     scale, _ = _columns(fmt)
-    difference = np.asarray(q).astype(np.int64) - np.asarray(_one(fmt.zero_point), np.int64)
+    stored = np.asarray(q)
+    exact = np.int32 if stored.dtype.itemsize < 4 else np.int64
+    difference = np.subtract(stored, np.asarray(_one(fmt.zero_point), exact), dtype=exact)
     real: NDArray[np.float32] = np.multiply(difference.astype(np.float32), scale, dtype=np.float32)
     return real
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import dequantize, quantize_host
 from axtool.runtime.watch import Watch
-from axtool.sim.images import host_slot, new_images, open_plan, read_tensor, write_tensor
+from axtool.sim.images import assign_pixels, host_slot, new_images, open_plan, read_tensor, write_tensor
 from axtool.types import Plan, Tensor
 
 Float = NDArray[np.float32]
@@ -70,7 +70,9 @@ class DeviceSession:
 def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """An array of the ONNX shape as the stored (1, h, w, c)."""
     if tensor.layout == "channel_first" and array.ndim > 2:
-        array = np.moveaxis(array, 1, -1)
+        pixels = np.moveaxis(array, 1, -1)
+        array = np.empty(pixels.shape, pixels.dtype)
+        assign_pixels(array, pixels)
     return np.ascontiguousarray(array.reshape(tensor.shape))
 
 
