@@ -53,11 +53,22 @@ inline __m256i avx2_scale(__m256i acc, const Avx2Scale &s) {
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
+// The 4 bytes at table + 512 + at in each lane. The index has a register of its own: qemu 7.2, under which the bits are
+// compared, mistakes ymm4 there for "no index".
+inline __m256i avx2_gather(const int16_t *table, __m256i at) {
+  register __m256i index asm("ymm5") = at;
+  __m256i all = _mm256_set1_epi32(-1), found = _mm256_setzero_si256();
+  asm("vpgatherdd %1, 1024(%2,%3,2), %0"
+      : "+&x"(found), "+&x"(all)
+      : "r"(table), "x"(index), "m"(*reinterpret_cast<const int16_t(*)[1025]>(table)));
+  return found;
+}
+
 // v in int16 range -> table entries idx and idx + 1 in one 32-bit load, weighted by 64 - fr and fr in one vpmaddwd.
 inline __m256i avx2_interpolate(const int16_t *table, __m256i v) {
   v = _mm256_min_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(-32768)), _mm256_set1_epi32(32767));
   const __m256i at = _mm256_srai_epi32(v, 6), fr = _mm256_and_si256(v, _mm256_set1_epi32(63));
-  const __m256i pair = _mm256_i32gather_epi32((const int *)(table + 512), at, 2);
+  const __m256i pair = avx2_gather(table, at);
   // (64 - fr) + fr * 2^16 = fr * 65535 + 64
   const __m256i weights = _mm256_add_epi32(_mm256_sub_epi32(_mm256_slli_epi32(fr, 16), fr), _mm256_set1_epi32(64));
   const __m256i sum = _mm256_madd_epi16(pair, weights);
