@@ -180,3 +180,15 @@ def test_an_onnx_wants_the_float_engine(tiny_models: Tiny) -> None:
 def test_an_axm_has_no_float_engine(tiny_models: Tiny) -> None:
     ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--engine", "float")
     assert (ran.code, "already compiled" in ran.err) == (2, True)
+
+
+def test_sizes_that_the_file_leaves_open_are_those_of_what_is_fed(tiny_models: Tiny, work: Path) -> None:
+    for size in (8, 12):
+        array = np.random.default_rng(0).normal(size=(1, 3, size, size)).astype(np.float32)
+        np.save("feed.npy", array)
+        np.savez("feed.npz", image=array)
+        for word in ("feed.npy", "image=feed.npy", "feed.npz"):
+            found = outputs(tiny_models / "two.onnx", "-e", "float", word)
+            assert found["map"].shape == (1, 4, size, size)
+    ran = axtool("run", tiny_models / "two.onnx", "-e", "float", tiny_models / "picture.png", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "free-dims")
