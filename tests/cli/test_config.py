@@ -1,0 +1,71 @@
+"""Files from outside and results: read as plain values, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from axtool.config import package_dir, read_yaml, refuse_overwrite, write_whole
+from axtool.errors import EnvironmentFault, UsageError
+
+
+def test_a_new_file_has_the_bytes_and_the_usual_permissions(tmp_path: Path) -> None:
+    path, plain = tmp_path / "a", tmp_path / "b"
+    write_whole(path, b"data")
+    plain.write_bytes(b"")
+    assert path.read_bytes() == b"data"
+    assert path.stat().st_mode == plain.stat().st_mode
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("step", ["os.replace", "os.chmod", "os.fdopen"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(EnvironmentFault, match="No space") as caught:
+        write_whole(path, b"new", force=True)
+    monkeypatch.undo()
+    assert caught.value.code == "disk-full"
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("a", b"old")]
+
+
+def test_an_input_is_not_replaced_by_whatever_name(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    link = tmp_path / "link"
+    os.symlink(path, link)
+    for name in (path, tmp_path / "." / "a", link):
+        with pytest.raises(UsageError, match="is an input"):
+            refuse_overwrite(name, force=True, inputs=[path])
+
+
+def test_yaml_makes_plain_values_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: !!python/name:os.system\n")
+    with pytest.raises(UsageError, match="not valid YAML"):
+        read_yaml(path)
+    path.write_text("a: [1, 2]\n")
+    assert read_yaml(path) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize("data", [b"- 1", b"", b"\xff\xfe\x00", b"a: b: c", b"a: &x [*x]\nb: {"])
+def test_what_is_no_mapping_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        read_yaml(path)
+    assert caught.value.code == "bad-yaml"
+
+
+@pytest.mark.parametrize("name", ["configs", "zoo"])
+def test_the_package_finds_its_own_files(name: str) -> None:
+    assert any(package_dir(name).rglob("*.yaml"))
