@@ -1,11 +1,12 @@
 #!/bin/sh
 # build_mac.sh PROGRAM OUT [COMPILER]: compile tests/native/PROGRAM.cpp with the MAC kernels, each with its own flags.
-# EMULATE_AVX512=1: the AVX-512 kernels on intrinsics written in plain C++ (emulate_avx512.h).
+# OPT: the optimisation, -O3 if not given. EMULATE_AVX512=1: the AVX-512 kernels on intrinsics in plain C++
+# (emulate_avx512.h).
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 mac=$here/../../axtool/native/mac
 cxx=${3:-g++}
-flags="-std=c++17 -O3 -g1 -Wall -Wextra -ffp-contract=off"
+flags="-std=c++17 ${OPT:--O3} -g1 -Wall -Wextra -ffp-contract=off"
 if [ -n "$EMULATE_AVX512" ]; then
   emulate="-include $here/emulate_avx512.h"
 fi
