@@ -78,16 +78,18 @@ def interleave(
 
 @dataclass(frozen=True)
 class Finished:
-    """A process that ended: its seconds, its exit code and what it printed."""
+    """A process that ended well: its seconds and what it printed."""
 
     wall_s: float
     cpu_s: float
-    code: int
     stdout: str
 
 
 def run_process(arguments: Sequence[str]) -> Finished:
-    """Run a process to its end, its errors passed on to ours; CPU is user and system time of all its threads."""
+    """Run a process to its end, its stderr passed on to ours; CPU is user and system time of all its threads.
+
+    Raises RuntimeError when it fails: what did not work took no time worth comparing.
+    """
     start = time.perf_counter()
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -95,15 +97,14 @@ def run_process(arguments: Sequence[str]) -> Finished:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)  # waited for here: Popen must not wait again
     wall_s = time.perf_counter() - start
-    return Finished(wall_s, usage.ru_utime + usage.ru_stime, process.returncode, printed)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(arguments[:3])[:80]} … ended with {process.returncode}")
+    return Finished(wall_s, usage.ru_utime + usage.ru_stime, printed)
 
 
 def run_python(code: str, *arguments: str) -> Finished:
-    """Run Python code in a fresh interpreter. Raises RuntimeError when it fails."""
-    finished = run_process([sys.executable, "-c", code, *arguments])
-    if finished.code:
-        raise RuntimeError(f"python -c {code[:60]!r}… ended with {finished.code}")
-    return finished
+    """Run Python code in a fresh interpreter."""
+    return run_process([sys.executable, "-c", code, *arguments])
 
 
 def interleave_processes(

@@ -60,6 +60,6 @@ def test_what_a_process_prints_is_kept() -> None:
     assert run_python("import sys; print(sys.argv[1])", "word").stdout == "word\n"
 
 
-def test_code_that_fails_is_an_error() -> None:
+def test_a_process_that_fails_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="ended with 3"):
         run_python("raise SystemExit(3)")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx
 import pytest
 
 from benchmarks import calibrate, compile, start
-from benchmarks.measure import Timing
+from benchmarks.measure import Finished, Timing
 from benchmarks.networks import NETWORKS, Net
 
 
@@ -41,3 +43,16 @@ def test_the_least_cpu_of_help_is_held_to_the_budget() -> None:
     budget, bare = start.run(rounds=1)
     assert budget["ratio"] == pytest.approx(200 / budget["ours"]["cpu_min_ms"], rel=0.01)
     assert bare["target"] is None
+
+
+def test_an_installed_vela_is_a_peer_where_it_has_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "vela"
+    program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo 5.2.0 || test -f "$1"\n')
+    program.chmod(0o755)
+    (tmp_path / "resnet50.tflite").touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(compile, "compile_once", lambda job: Finished(2.0, 2.0, ""))
+    monkeypatch.setattr(compile, "import_once", lambda job: Finished(1.0, 1.0, ""))
+    job = compile.Job(tmp_path / "a.onnx", tmp_path / "a.json", tmp_path / "a.axm")
+    _, row = compile.compare("resnet50", job, rounds=1, vela=tmp_path)
+    assert (row["peer"]["name"], row["peer"]["version"], row["target"]) == ("ethos-u-vela", "5.2.0", None)
