@@ -6,7 +6,7 @@ Every step is a function from value to value; this page says their order and wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.config import refuse_overwrite
 from axtool.errors import UnsupportedError
 from axtool.graph.front import Front, Reading, read_front
+from axtool.graph.names import value_names
 from axtool.graph.signature import to_bytes
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
@@ -27,7 +28,7 @@ from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
-from axtool.quant.calibrate import calibrate
+from axtool.quant.calibrate import calibrate, known_ranges, names_to_calibrate
 from axtool.quant.formats import quantize_stage
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.target import Target
@@ -40,7 +41,9 @@ log = logging.getLogger("axtool")
 
 @dataclass(frozen=True)
 class Options:
-    """What the user may choose. Calibration comes from `calib` or, already measured, from `ranges`."""
+    """What the user may choose. Calibration comes from `calib` or, already measured, from `ranges`; a model that
+    brings all its formats needs neither.
+    """
 
     target: str = "qc-u-1d7-16mb"
     reading: Reading = field(default_factory=Reading)
@@ -105,7 +108,7 @@ def require_device(front: Front) -> None:
     Inputs with a default value, which are constants from here on, are named in a warning.
     """
     if front.frozen:
-        log.warning("default values became constants and cannot be fed any more: %s", ", ".join(front.frozen))
+        log.warning("default values became constants and cannot be fed any more: %s", _some(front.frozen))
     if front.parts.device_nodes:
         return
     rows = [f"{v.op} '{v.name}' (node {v.index}): {' '.join(v.reasons)}" for v in front.parts.verdicts]
@@ -119,8 +122,8 @@ def require_device(front: Front) -> None:
 
 
 def open_calibration(front: Front, options: Options) -> Samples | None:
-    """The calibration samples, or None when ranges are given."""
-    if options.ranges is not None:
+    """The calibration samples, or None when ranges are given or no tensor needs one."""
+    if options.ranges is not None or not (options.calib or names_to_calibrate(front.parts.stages)):
         return None
     specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in front.inputs]
     samples = open_samples(options.calib, specs, options.preparation, options.preprocess, options.limit)
@@ -130,13 +133,20 @@ def open_calibration(front: Front, options: Options) -> Samples | None:
 
 
 def measure(front: Front, samples: Samples | None, options: Options, progress: Progress) -> Ranges:
-    """The range of every device tensor: from the file, or from running the float model over the samples."""
+    """The range of every device tensor: from the file, or from running the float model over the samples.
+
+    Raises UsageError for a file that lacks a tensor, or names one that the model does not have.
+    """
+    stages = front.parts.stages
     if options.ranges is not None:
-        return read_ranges(options.ranges)
-    assert samples is not None
+        given = read_ranges(options.ranges)
+        given.check(names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)})
+        return given
+    if samples is None:
+        return known_ranges(stages)
     progress.step("calibrating")
     ranges = calibrate(
-        front.parts.stages,
+        stages,
         samples,
         "minmax" if options.method == "minmax" else "percentile",
         options.percentile,
@@ -146,6 +156,10 @@ def measure(front: Front, samples: Samples | None, options: Options, progress: P
     for notice in ranges.notices:
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
     return ranges
+
+
+def _some(names: Sequence[str], shown: int = 4) -> str:
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
 
 
 def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
 from axtool.quant.ranges import Ranges
 from axtool.quant.ties import natural_ranges, observed_names
 from axtool.quant.weights import check_constants
+from axtool.types import Site
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -48,11 +49,14 @@ class StageLike(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """What one process needs: the pieces in order, how to observe, and where values may be dropped."""
+    """What one process needs: the pieces in order, and how to observe. `watched` are outputs of the host's tail, which
+    need no range: only whether they are finite is told.
+    """
 
     pieces: tuple[Piece, ...]
     observed_inputs: tuple[str, ...]
     method: Method
+    watched: tuple[str, ...] = ()
 
 
 @dataclass
@@ -61,11 +65,14 @@ class Seen:
 
     observers: dict[str, MinMax]
     facts: DataFacts
+    watched: dict[str, MinMax] = field(default_factory=dict)
 
     def merge(self, other: Seen) -> None:
         """Fold in what another process saw."""
         for name, observer in other.observers.items():
             self.observers[name].merge(observer)
+        for name, observer in other.watched.items():
+            self.watched[name].merge(observer)
         self.facts.merge(other.facts)
 
 
@@ -104,28 +111,42 @@ def calibrate(
     _check_finite(seen.observers)
     ranges = {name: _range(observer, percentile) for name, observer in seen.observers.items()}
     names = samples.names if isinstance(samples, Samples) else ()
-    notices = (*data_notices(seen.facts, names, method), *_non_finite(seen.observers))
+    notices = (*data_notices(seen.facts, names, method), *_non_finite(seen.observers), *_not_numbers(seen.watched))
     label = method if method == "minmax" else f"percentile {percentile:g}"
     return Ranges({**natural, **ranges}, count, label, notices)
 
 
 def names_to_calibrate(stages: Sequence[StageLike]) -> tuple[str, ...]:
     """The tensors whose range has to come from data. None, for a model that brings all its formats."""
-    work, _ = plan_work(stages, "minmax")
-    return (*work.observed_inputs, *(name for piece in work.pieces for name in piece.observed))
+    from axtool.graph.sites import sites_of
+
+    devices = [stage for stage in stages if stage.kind == "device"]
+    return tuple(dict.fromkeys(name for stage in devices for name in _observed(stage, sites_of(stage.model))))
+
+
+def known_ranges(stages: Sequence[StageLike]) -> Ranges:
+    """The ranges that hold for any data: all that a model needs of which `names_to_calibrate` names nothing."""
+    from axtool.graph.sites import sites_of
+
+    known = [natural_ranges(sites_of(stage.model)) for stage in stages if stage.kind == "device"]
+    return Ranges({name: limits for ranges in known for name, limits in ranges.items()}, method="the model's own")
+
+
+def _observed(stage: StageLike, sites: Sequence[Site]) -> tuple[str, ...]:
+    given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
+    return observed_names(sites, stage.inputs, stage.outputs, given)
 
 
 def plan_work(
     stages: Sequence[StageLike], method: Method, budget_bytes: int = BUDGET_BYTES
 ) -> tuple[Work, dict[str, tuple[float, float]]]:
-    """The pieces that calibration runs, and the ranges that are known without running. Stages after the last device
-    stage are left out."""
+    """The pieces that calibration runs, and the ranges that are known without running."""
     import onnx_ir as ir
 
     from axtool.graph.sites import sites_of
 
     last = max((index for index, stage in enumerate(stages) if stage.kind == "device"), default=-1)
-    later = [set(stage.inputs) for stage in stages[: last + 1]]
+    later = [set(stage.inputs) for stage in stages]
     natural: dict[str, tuple[float, float]] = {}
     pieces: list[Piece] = []
     entered: list[str] = []  # observed stage inputs that no piece makes
@@ -135,8 +156,7 @@ def plan_work(
         if stage.kind == "device":
             sites = sites_of(stage.model)
             check_constants(sites)  # before a NaN weight shows as NaN activations far from it
-            given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
-            observed = observed_names(sites, stage.inputs, stage.outputs, given)
+            observed = _observed(stage, sites)
             natural |= natural_ranges(sites)
             entered += [name for name in observed if name in stage.inputs and name not in made]
         needed = set().union(*later[index + 1 :]) & set(stage.outputs)
@@ -147,7 +167,18 @@ def plan_work(
             new = cut(ir.to_proto(stage.model), inside, needed, budget_bytes)
             made |= {name for piece in new for name in piece.outputs}
             pieces += new
-    return Work(tuple(pieces), tuple(dict.fromkeys(entered)), method), natural
+    if not pieces and not entered:
+        return Work((), (), method), natural
+    tail, watched = _tail(stages[last + 1 :], budget_bytes)
+    return Work((*pieces, *tail), tuple(dict.fromkeys(entered)), method, watched), natural
+
+
+def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], tuple[str, ...]]:
+    """The pieces of the stages after the last device stage, and their outputs: a NaN there is worth a warning."""
+    import onnx_ir as ir
+
+    pieces = [piece for stage in stages for piece in cut(ir.to_proto(stage.model), [], stage.outputs, budget_bytes)]
+    return pieces, tuple(dict.fromkeys(name for stage in stages for name in stage.outputs))
 
 
 def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = None) -> Seen:
@@ -157,6 +188,7 @@ def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = No
     sessions = [open_session(piece.model) for piece in work.pieces]
     names = (*work.observed_inputs, *(name for piece in work.pieces for name in piece.observed))
     observers: dict[str, MinMax] = {name: Histogram() if work.method == "percentile" else MinMax() for name in names}
+    watched = {name: MinMax() for name in work.watched}
     drops = _drops(work.pieces)
     facts = DataFacts()
     total = len(samples) if isinstance(samples, Samples) else 0
@@ -170,13 +202,15 @@ def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = No
             for name, result in zip(piece.outputs, results, strict=True):
                 if name in observers:
                     observers[name].observe(result)
+                elif name in watched and result.dtype.kind == "f":
+                    watched[name].observe(result)
                 values[name] = result
             for name in dropped:
                 values.pop(name, None)
             del results
         if progress is not None:
             progress(index + 1, total)
-    return Seen(observers, facts)
+    return Seen(observers, facts, watched)
 
 
 def _also_observe(pieces: list[Piece], names: Sequence[str]) -> list[Piece]:
@@ -230,4 +264,17 @@ def _non_finite(observers: Mapping[str, MinMax]) -> tuple[Notice, ...]:
         )
         for name, observer in observers.items()
         if observer.nan or observer.inf
+    )
+
+
+def _not_numbers(watched: Mapping[str, MinMax]) -> tuple[Notice, ...]:
+    """Only NaN: an infinity may be meant, as a mask is."""
+    return tuple(
+        warning(
+            "non-finite-outputs",
+            f"{observer.nan} NaN of {observer.count} values of the float model in calibration",
+            f"tensor '{name}'",
+        )
+        for name, observer in watched.items()
+        if observer.nan
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -20,11 +21,12 @@ OUTLIER = 50.0  # times the median magnitude: no picture of the same preparation
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One input of one sample: its finite extremes and a digest of its bytes."""
+    """One input of one sample: its finite extremes, a digest of its bytes, how many values it has."""
 
     low: float
     high: float
     digest: bytes
+    size: int = 2
 
 
 @dataclass
@@ -39,7 +41,7 @@ class DataFacts:
         self.count += 1
         for name, array in feeds.items():
             low, high = _extremes(array)
-            self.facts[index, name] = Fact(low, high, _digest(array))
+            self.facts[index, name] = Fact(low, high, _digest(array), array.size)
 
     def renumber(self, indices: Sequence[int]) -> None:
         """Sample i of a part is sample indices[i] of the whole."""
@@ -95,7 +97,7 @@ def _duplicates(facts: DataFacts, inputs: Sequence[str], samples: Sequence[int],
 
 
 def _constant(name: str, column: Mapping[int, Fact], names: Sequence[str]) -> list[Notice]:
-    flat = [_name(index, names) for index, fact in column.items() if fact.low == fact.high]
+    flat = [_name(index, names) for index, fact in column.items() if fact.low == fact.high and fact.size > 1]
     # An input that is constant everywhere is one by its nature: a size, a threshold, a scalar.
     if not flat or (len(flat) == len(column) and len({fact.digest for fact in column.values()}) == 1 < len(column)):
         return []
@@ -119,11 +121,10 @@ def _outliers(name: str, column: Mapping[int, Fact], names: Sequence[str], metho
 
 
 def _times(ratio: float) -> str:
-    """A ratio in a few characters: 1e6, 0.01, 73."""
+    """A ratio in a few characters: 73, 0.01, and as a power of ten where no more is meant: 1e6."""
     if 0.001 < ratio < 10_000:
         return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
-    mantissa, exponent = f"{ratio:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    return f"1e{round(math.log10(ratio))}"
 
 
 def _name(index: int, names: Sequence[str]) -> str:

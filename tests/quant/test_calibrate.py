@@ -124,7 +124,7 @@ def test_a_value_that_an_if_body_reads_reaches_its_piece():
     assert set(pieces[-1].inputs) == {"a", "c", "x"}
 
 
-def test_host_stages_before_and_between_run_and_those_after_do_not():
+def test_host_stages_before_and_between_are_run_and_those_after_have_no_range():
     pre = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] a) { a = Exp (x) }""", "host")
     first = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] a) => (float[4] b) { b = Add (a, a) }""")
     middle = stage(
@@ -199,6 +199,19 @@ def test_nan_activations_are_counted_and_left_out():
     assert told.startswith("tensor 'y': 2 NaN and 0 Inf of 4 values")
 
 
+def test_nan_outputs_of_the_host_are_warned_of_and_leave_no_range():
+    device = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] a) { a = Add (x, x) }""")
+    host = stage(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[4] a) => (float[4] b, float[4] c)
+        { b = Sqrt (a) c = Log (b) }""",
+        "host",
+    )
+    ranges = calibrate([device, host], [{"x": np.array([-1, 0, 1, -2], np.float32)}])
+    told = [str(notice) for notice in ranges.notices if notice.code == "non-finite-outputs"]
+    assert told == [f"tensor '{n}': 2 NaN of 4 values of the float model in calibration" for n in "bc"]
+    assert set(ranges) == {"x", "a"}
+
+
 def test_a_mask_of_minus_infinity_is_not_in_the_range():
     net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[2] x, float[2] m) => (float[2] y)
         { y = Add (x, m) }""")
@@ -244,6 +257,19 @@ def test_a_sample_of_another_preparation_is_warned_of():
     told = [str(n) for n in calibrate([stage(NET)], data).notices if n.code == "outlier-sample"]
     assert len(told) == 1
     assert told[0].startswith("input 'x': sample 3 range is 1e6x the median")
+
+
+def test_an_order_of_magnitude_is_told_as_one():
+    data = feeds(4)
+    data[3]["x"] *= 6e5
+    told = [str(n) for n in calibrate([stage(NET)], data).notices if n.code == "outlier-sample"]
+    assert "is 1e6x the median" in told[0]
+
+
+def test_a_scalar_input_is_no_constant_sample():
+    net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[1] x) => (float[1] a) { a = Add (x, x) }""")
+    samples = [{"x": np.array([v], np.float32)} for v in range(1, 33)]
+    assert codes(calibrate([net], samples)) == []
 
 
 def test_progress_is_told_after_each_sample():

@@ -1,0 +1,62 @@
+"""What the road needs from the user, and what it says when that does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+from onnx import numpy_helper
+
+from tests import tiny
+from tests.conftest import Tiny
+from tests.tiny import axtool
+
+QUANTIZED = """(float[1,4] x) => (float[1,4] y) {
+  s = Constant <value_float=0.03> ()
+  z = Constant <value = int8 {3}> ()
+  a = QuantizeLinear(x, s, z)
+  b = DequantizeLinear(a, s, z)
+  c = Relu(b)
+  d = QuantizeLinear(c, s, z)
+  y = DequantizeLinear(d, s, z)
+}"""
+
+
+def edited(source: Path, path: Path, change: dict[str, str]) -> Path:
+    """The ranges file with tensors renamed; to "" is to remove."""
+    document = json.loads(source.read_text())
+    tensors = {change.get(name, name): value for name, value in document["tensors"].items()}
+    path.write_text(json.dumps({**document, "tensors": {k: v for k, v in tensors.items() if k}}))
+    return path
+
+
+def test_a_model_that_brings_all_its_formats_needs_no_calibration(work: Path) -> None:
+    model = tiny.save(work / "q.onnx", QUANTIZED, {})
+    ran = axtool("compile", model, "-q")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_range_of_no_tensor_of_the_model_is_named_with_the_nearest(tiny_models: Tiny, work: Path) -> None:
+    ranges = edited(tiny_models / "ranges.json", work / "r.json", {"x": "xx"})
+    ran = axtool("compile", tiny_models / "cls.onnx", "--ranges", ranges)
+    assert ran.code == 2
+    assert "'x' is missing" in ran.err
+    assert "'xx' is no tensor of the model: did you mean x?" in ran.err
+
+
+def test_a_range_that_is_missing_is_named(tiny_models: Tiny, work: Path) -> None:
+    ranges = edited(tiny_models / "ranges.json", work / "r.json", {"scores": ""})
+    ran = axtool("compile", tiny_models / "cls.onnx", "--ranges", ranges)
+    assert (ran.code, "'scores' is missing" in ran.err) == (2, True)
+
+
+def test_of_many_frozen_defaults_four_are_named_and_the_rest_counted(work: Path) -> None:
+    adds = "".join(f" v{i + 1} = Add(v{i}, p{i})" for i in range(6))
+    model = tiny.model(f"(float[1,4] v0) => (float[1,4] v6) {{{adds} }}", {f"p{i}": (1, 4) for i in range(6)})
+    for initializer in model.graph.initializer:
+        shape = numpy_helper.to_array(initializer).shape
+        model.graph.input.append(onnx.helper.make_tensor_value_info(initializer.name, 1, shape))
+    onnx.save(model, str(work / "m.onnx"))
+    ran = axtool("compile", "m.onnx", "--calib", "random:2")
+    assert "cannot be fed any more: p0, p1, p2, p3 and 2 more" in ran.err
