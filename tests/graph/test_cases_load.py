@@ -1,11 +1,5 @@
-"""The case files, where they are at hand: the valid load and give the expected numbers, the broken are refused.
+"""The case files, where they are at hand: the valid load and give the expected numbers, the broken are refused."""
 
-`AXTOOL_CASES` names their folder; without it the tests are skipped.
-"""
-
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +8,7 @@ import pytest
 from axtool.graph.float_run import FloatModel
 from axtool.graph.load import load_model
 from tests.graph.load_models import refusal, says
-
-CASES = Path(os.environ.get("AXTOOL_CASES", "/nonexistent/cases"))
-RTOL, ATOL = 1e-4, 1e-5
+from tests.shared_data import ATOL, CASES, RTOL, arrays, case_name, cases, needs_cases
 
 # name of a broken case -> (exit code, stable code, words of the message)
 REFUSED: dict[str, tuple[Any, ...]] = {
@@ -41,24 +33,10 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _listed(kind: str) -> list[dict[str, Any]]:
-    file = CASES / "cases.json"
-    return json.loads(file.read_text())[kind] if file.is_file() else []
-
-
-def _arrays(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(feeds, expected outputs)."""
-    with np.load(path, allow_pickle=False) as data:
-        return tuple(
-            {str(name): data[f"{side}_{at}"] for at, name in enumerate(data[f"{side}_names"])}
-            for side in ("input", "output")
-        )  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("case", _listed("valid"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("valid"), ids=case_name)
 def test_a_valid_case_gives_the_expected_numbers(case: dict[str, Any]) -> None:
     for name in case["npz"]:
-        feeds, expected = _arrays(CASES / name)
+        feeds, expected = arrays(CASES / name, "input"), arrays(CASES / name, "output")
         free = case["name"] in ("symbolic_dims", "unnamed_dims_unknown_rank_output")
         shapes = {name: array.shape for name, array in feeds.items()} if free else None
         loaded = load_model(CASES / case["file"], input_shapes=shapes)
@@ -69,9 +47,9 @@ def test_a_valid_case_gives_the_expected_numbers(case: dict[str, Any]) -> None:
             np.testing.assert_allclose(results[output], want, case.get("rtol", RTOL), case.get("atol", ATOL))
 
 
-@pytest.mark.parametrize("case", _listed("valid"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("valid"), ids=case_name)
 def test_inferred_shapes_of_a_valid_case_are_those_of_the_run(case: dict[str, Any]) -> None:
-    feeds, _ = _arrays(CASES / case["npz"][0])
+    feeds = arrays(CASES / case["npz"][0], "input")
     shapes = {name: array.shape for name, array in feeds.items()}
     graph = load_model(CASES / case["file"], input_shapes=shapes).model
     results = FloatModel(graph, expose="all", optimize="disabled").run(feeds)
@@ -80,7 +58,7 @@ def test_inferred_shapes_of_a_valid_case_are_those_of_the_run(case: dict[str, An
     assert inferred == {name: results[name].shape for name in inferred}
 
 
-@pytest.mark.parametrize("case", _listed("broken"), ids=lambda case: case["file"])
+@pytest.mark.parametrize("case", cases("broken"), ids=lambda case: case["file"])
 def test_a_broken_case_is_refused_as_it_should_be(case: dict[str, Any]) -> None:
     if case["name"] == "random_ops":
         assert load_model(CASES / case["file"]).random_ops
@@ -88,8 +66,7 @@ def test_a_broken_case_is_refused_as_it_should_be(case: dict[str, Any]) -> None:
         says(refusal(CASES / case["file"]), *REFUSED[case["name"]])
 
 
+@needs_cases
 def test_what_an_option_can_mend_loads_with_a_warning() -> None:
-    if not _listed("broken"):
-        pytest.skip("the cases are not at hand")
     assert load_model(CASES / "b14_op_newer_than_opset.onnx", permissive=True).warnings
     assert load_model(CASES / "b21_mixed_float_types.onnx", fix_fp16=True).warnings

@@ -1,10 +1,5 @@
-"""The case models and real trained models, where they are at hand: cleaned and split they give the same numbers.
+"""The case models and real trained models, where they are at hand: cleaned and split they give the same numbers."""
 
-`AXTOOL_CASES` and `AXTOOL_MODELS` may name the folders; without the folders the tests are skipped.
-"""
-
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +13,9 @@ from axtool.graph.passes import clean
 from axtool.graph.passes.checking import Checker, random_feeds
 from axtool.graph.split import split
 from axtool.target_file import load_target
+from tests.shared_data import ATOL, CASES, RTOL, arrays, case_name, cases, models
 
-CASES = Path(os.environ.get("AXTOOL_CASES", "/nonexistent/cases"))
-MODELS = Path(os.environ.get("AXTOOL_MODELS", "/nonexistent/models"))
-RTOL, ATOL = 1e-4, 1e-5
 MODEL_RTOL = 1e-4  # of the largest value of an output: sums are reordered by folding
-
-
-def _cases() -> list[dict[str, Any]]:
-    file = CASES / "cases.json"
-    return json.loads(file.read_text())["valid"] if file.is_file() else []
-
-
-def _models() -> list[Path]:
-    return sorted(MODELS.rglob("*.onnx")) if MODELS.is_dir() else []
 
 
 def _staged(path: Path, shapes: dict[str, tuple[int, ...]]) -> FloatModel:
@@ -40,23 +24,20 @@ def _staged(path: Path, shapes: dict[str, tuple[int, ...]]) -> FloatModel:
     return FloatModel(split(result.model, load_target("qc-u-1d7-16mb"), given=result.given).stages)
 
 
-@pytest.mark.skipif(not _cases(), reason="no case models here")
-@pytest.mark.parametrize("case", _cases(), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("valid"), ids=case_name)
 def test_a_case_gives_its_values_through_passes_and_stages(case: dict[str, Any]) -> None:
     for name in case["npz"]:
-        stored = np.load(CASES / name, allow_pickle=False)
-        feeds = {str(key): stored[f"input_{at}"] for at, key in enumerate(stored["input_names"])}
+        feeds = arrays(CASES / name, "input")
         plain = load_model(CASES / case["file"], input_shapes={}) if "override" in name else None
         shapes = {key: array.shape for key, array in feeds.items() if plain is None or key not in plain.overridable}
         found = _staged(CASES / case["file"], shapes).run(feeds)
-        for at, key in enumerate(stored["output_names"]):
+        for key, expected in arrays(CASES / name, "output").items():
             rtol, atol = case.get("rtol", RTOL), case.get("atol", ATOL)
-            np.testing.assert_allclose(found[str(key)], stored[f"output_{at}"], rtol=rtol, atol=atol)
+            np.testing.assert_allclose(found[key], expected, rtol=rtol, atol=atol)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not _models(), reason="no trained models here")
-@pytest.mark.parametrize("path", _models(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", models(), ids=lambda path: path.stem)
 def test_a_trained_model_gives_its_values_through_passes_and_stages(path: Path) -> None:
     try:
         loaded = load_model(path)
