@@ -86,8 +86,10 @@ def compile_command(
     from axtool.report.compiled import compiled_document, compiled_text
 
     out = out or Path(model.name).with_suffix(".axm")
-    for path in filter(None, (out, save_ranges)):
-        refuse_overwrite(path, force=force, inputs=[model, *filter(None, (ranges,)), *map(Path, calib or ())])
+    inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ())]
+    refuse_overwrite(out, force=force, inputs=inputs)
+    if save_ranges is not None:
+        refuse_overwrite(save_ranges, force=force, inputs=[*inputs, out])
     chosen = Options(
         target=target,
         reading=Reading(

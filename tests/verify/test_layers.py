@@ -1,4 +1,4 @@
-"""Layer by layer: single-layer programs of every kind agree with the float model where quantization is the only loss."""
+"""Layer by layer: a layer alone loses nothing but what rounding takes, whatever its sizes."""
 
 from __future__ import annotations
 
