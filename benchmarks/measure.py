@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -48,32 +49,43 @@ class Timing:
 
 
 def interleave(
-    cases: Mapping[str, Case], *, rounds: int = 25, warm_up: int = 3, settle_s: float = 0.003, again: bool = True
+    cases: Mapping[str, Case], *, rounds: int = 25, warm_up: int = 3, again: bool = True
 ) -> dict[str, Timing]:
-    """The cases in turn, `rounds` times, in an order that turns by one a round, after `warm_up` rounds not counted.
+    """The cases in turn, `rounds` times, each round in another order, after `warm_up` rounds that are not counted.
 
-    Each turn runs a case twice, on two inputs that no other turn has: the first brings its code, its weights and its
-    threads back after the others, the second is timed. With `again` False only the second is run. `settle_s` before
-    each turn lets threads that the case before left spinning go to sleep.
+    Each turn begins when no thread of this process is busy, and runs a case twice, on two inputs that no other turn
+    has: the first brings its code, its weights and its threads back after the others, the second is timed. With `again`
+    False only the second is run.
     """
-    names = list(cases)
-    wall: dict[str, list[float]] = {name: [] for name in names}
-    cpu: dict[str, list[float]] = {name: [] for name in names}
-    for index in range(-warm_up, rounds):
-        shift = index % len(names)
-        for name in names[shift:] + names[:shift]:
-            time.sleep(settle_s)
-            number = 2 * (index + warm_up)
+    order, shuffle = list(cases), random.Random(0).shuffle
+    wall: dict[str, list[float]] = {name: [] for name in cases}
+    cpu: dict[str, list[float]] = {name: [] for name in cases}
+    for index in range(warm_up + rounds):
+        shuffle(order)
+        for name in order:
+            settle()
             if again:
-                cases[name](number)()
-            run = cases[name](number + 1)
+                cases[name](2 * index)()
+            run = cases[name](2 * index + 1)
             cpu_start, start = time.process_time(), time.perf_counter()
             run()
             seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-            if index >= 0:
+            if index >= warm_up:
                 wall[name].append(seconds)
                 cpu[name].append(cpu_seconds)
-    return {name: Timing(tuple(wall[name]), tuple(cpu[name])) for name in names}
+    return {name: Timing(tuple(wall[name]), tuple(cpu[name])) for name in cases}
+
+
+def settle(*, step_s: float = 0.002, most_s: float = 0.5) -> None:
+    """Wait until the threads of this process sleep: those of onnxruntime spin for a while after each run, and would
+    take a core from whatever is timed next.
+    """
+    end = time.perf_counter() + most_s
+    while time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(step_s)
+        if time.process_time() - before < step_s / 10:
+            return
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
-from benchmarks.measure import Timing, interleave, run_process, run_python
+from benchmarks.measure import Timing, interleave, run_process, run_python, settle
 
 TIMING = Timing(wall_s=(0.004, 0.001, 0.002), cpu_s=(0.003, 0.001, 0.005))
 
@@ -25,21 +28,48 @@ def test_cpu_time_has_its_own_median_and_least() -> None:
 
 
 def test_every_case_is_timed_as_often_as_asked() -> None:
-    times = interleave({"a": recorded([], "a"), "b": recorded([], "b")}, rounds=4, warm_up=1, settle_s=0)
+    times = interleave({"a": recorded([], "a"), "b": recorded([], "b")}, rounds=4, warm_up=1)
     assert {name: len(timing.wall_s) for name, timing in times.items()} == {"a": 4, "b": 4}
 
 
 def test_no_case_sees_an_input_twice() -> None:
     calls: list[tuple[str, int]] = []
-    interleave({"a": recorded(calls, "a"), "b": recorded(calls, "b")}, rounds=3, warm_up=2, settle_s=0)
+    interleave({"a": recorded(calls, "a"), "b": recorded(calls, "b")}, rounds=3, warm_up=2)
     assert len(calls) == len(set(calls)) == 2 * 2 * 5
 
 
-def test_cases_take_turns_and_none_always_follows_the_same_one() -> None:
+def test_every_round_has_every_case_once() -> None:
     calls: list[tuple[str, int]] = []
-    cases = {name: recorded(calls, name) for name in "abc"}
-    interleave(cases, rounds=3, warm_up=0, settle_s=0, again=False)
-    assert "".join(name for name, _ in calls) == "abcbcacab"
+    interleave({name: recorded(calls, name) for name in "abc"}, rounds=4, warm_up=0, again=False)
+    names = [name for name, _ in calls]
+    assert [sorted(names[at : at + 3]) for at in range(0, 12, 3)] == [["a", "b", "c"]] * 4
+
+
+def test_no_case_always_follows_the_same_one() -> None:
+    calls: list[tuple[str, int]] = []
+    interleave({name: recorded(calls, name) for name in "abc"}, rounds=9, warm_up=0, again=False)
+    names = [name for name, _ in calls]
+    assert {before for before, name in itertools.pairwise(names) if name == "a"} >= {"b", "c"}
+
+
+def test_settling_waits_for_a_busy_thread() -> None:
+    until = time.perf_counter() + 0.1
+
+    def spin() -> None:
+        while time.perf_counter() < until:
+            pass
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    settle()
+    assert time.perf_counter() >= until
+    thread.join()
+
+
+def test_settling_gives_up_on_a_thread_that_is_always_busy() -> None:
+    start = time.perf_counter()
+    settle(step_s=1e-9, most_s=0.02)
+    assert 0.02 <= time.perf_counter() - start < 1
 
 
 def test_preparing_an_input_is_not_timed() -> None:
@@ -47,7 +77,7 @@ def test_preparing_an_input_is_not_timed() -> None:
         sum(range(2_000_000))
         return lambda: None
 
-    timing = interleave({"slow": slow}, rounds=3, warm_up=0, settle_s=0)["slow"]
+    timing = interleave({"slow": slow}, rounds=3, warm_up=0)["slow"]
     assert timing.cpu_min_ms < 1
 
 
