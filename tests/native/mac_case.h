@@ -102,6 +102,10 @@ inline Case *make_case(uint32_t seed) {
   // output size first, then an input that reaches it
   t.pt = r.in(0, (t.kh - 1) * t.dh), t.pl = r.in(0, (t.kw - 1) * t.dw);
   t.in_h = r.in(1, 14), t.in_w = r.in(1, 14);
+  if (r.in(0, 60) == 0) {  // now and then large enough for what only pays there
+    t.in_h = r.in(20, 40), t.in_w = r.in(20, 40);
+    t.kh = t.kw = r.in(1, 3), t.pt = t.pl = r.in(0, t.kh - 1), t.dh = t.dw = 1;
+  }
   int out_h, out_w;
   if (t.kind == MacKind::conv_transpose) {
     out_h = (t.in_h - 1) * t.sh + (t.kh - 1) * t.dh + 1 - t.pt + r.in(-2, 2);

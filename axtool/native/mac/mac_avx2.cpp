@@ -12,7 +12,7 @@
 namespace axtool {
 namespace {
 
-struct Avx2 {
+struct Avx2 : Avx2Values {
   using X = int16_t;
   using W = int16_t;
   using Step = MacRun;

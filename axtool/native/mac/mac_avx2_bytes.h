@@ -41,7 +41,7 @@ namespace {
                : "memory", "cc", "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8",      \
                  "ymm9", "ymm10", "ymm11", "ymm12", "ymm13", "ymm14", "ymm15")
 
-struct Avx2Bytes {
+struct Avx2Bytes : Avx2Values {
   using X = uint8_t;
   using W = int8_t;
   using Step = int32_t;

@@ -5,7 +5,7 @@
 namespace axtool {
 namespace {
 
-struct Avx2Depthwise {
+struct Avx2Depthwise : Avx2Values {
   static constexpr int kPixels = 6, kTaps = 2;
 
   static void interleave(__m128i a, __m128i b, int16_t *dst) {

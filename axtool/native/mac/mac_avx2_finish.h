@@ -82,6 +82,50 @@ inline void avx2_store(int8_t *y, __m128i q, int channels) {
   for (int i = 0; i < channels; ++i) y[i] = bytes[i];
 }
 
+// The byte of every int16 that act 1 can meet: between two table entries they lie on a line.
+struct Avx2Values {
+  static constexpr bool kValues = true;
+
+  static void list_values(const MacTask &t, int8_t *dst) {
+    const __m256i lo = _mm256_set1_epi8(int8_t(t.lo)), hi = _mm256_set1_epi8(int8_t(t.hi));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    for (int at = 0; at < 1024; ++at) {
+      const int rise = t.table[at + 1] - t.table[at];
+      __m256i v = _mm256_add_epi32(_mm256_set1_epi32(t.table[at] * 64 + (1 << 12)),
+                                   _mm256_mullo_epi32(_mm256_set1_epi32(rise), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+      const __m256i step = _mm256_set1_epi32(rise * 8);
+      for (int half = 0; half < 2; ++half) {
+        __m256i q[4];
+        for (int i = 0; i < 4; ++i) q[i] = _mm256_srai_epi32(v, 13), v = _mm256_add_epi32(v, step);
+        __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+        bytes = _mm256_permutevar8x32_epi32(bytes, order);
+        bytes = _mm256_min_epi8(_mm256_max_epi8(bytes, lo), hi);
+        const int value = (at - 512) * 64 + 32 * half;
+        _mm256_store_si256((__m256i *)(dst + uint16_t(value)), bytes);
+      }
+    }
+  }
+};
+
+// act 1 by value: the pack's saturation is the clamp to int16, the rest is one load and one store a byte.
+template <class Scale>
+void avx2_finish_values(const Scale &s0, const Scale &s1, const BlockOut &out, int n, const __m256i (*acc)[2],
+                        int8_t *const *y, int c) {
+  const int8_t *const by_value = out.by_value;  // read once: a store of a byte may change anything
+  const int channels = out.channels;
+  for (int i = 0; i < n; ++i) {
+    alignas(32) uint16_t v[16];
+    const __m256i packed = _mm256_packs_epi32(avx2_scale(acc[i][0], s0), avx2_scale(acc[i][1], s1));
+    _mm256_store_si256((__m256i *)v, _mm256_permute4x64_epi64(packed, 0xd8));
+    int8_t *to = y[i] + c;
+    if (channels == 16) {
+      for (int k = 0; k < 16; ++k) to[k] = by_value[v[k]];
+    } else {
+      for (int k = 0; k < channels; ++k) to[k] = by_value[v[k]];
+    }
+  }
+}
+
 template <bool kAct, class Scale>
 inline __m256i avx2_value(const MacTask &t, const Scale &s, __m256i acc) {
   acc = avx2_scale(acc, s);
@@ -109,6 +153,7 @@ void avx2_finish_as(const MacTask &t, const Scale &s0, const Scale &s1, const Bl
 void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y, int c) {
   if (out.half_mantissa) {
     const Avx2Doubled s0(out, 0), s1(out, 8);
+    if (out.by_value) return avx2_finish_values(s0, s1, out, n, acc, y, c);
     return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c) : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
   }
   if (out.min_f >= 0 && out.max_f <= 31) {

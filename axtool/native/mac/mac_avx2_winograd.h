@@ -83,6 +83,7 @@ struct WinogradDriver {
   }
 
   void run() {
+    if (direct.by_value) I::list_values(t, direct.by_value);
     const int cout = direct.cout, cin = direct.cin, end = t.oc + t.on, blocks = mac_blocks(cout);
     const int first_block = t.oc / cout * blocks + t.oc % cout / 16;
     for (int row = 0; row < tile_rows; row += band_tile_rows) {
@@ -146,7 +147,7 @@ struct WinogradDriver {
   void run_block(int row, int rows, int block, int c, int channels) {
     transform_weights(t.w + int64_t(block) * 9 * direct.quads * 64);
     BlockOut out;
-    mac_set_out(&out, t.params + int64_t(block) * 64, channels);
+    mac_set_out(&out, t.params + int64_t(block) * 64, channels, direct.by_value);
     const int tiles = rows * tiles_x;
     const int chunks = (tiles + kChunk - 1) / kChunk;
     for (int i = 0, first = 0; i < chunks; ++i) {

@@ -20,6 +20,7 @@ namespace axtool {
 namespace {
 
 struct Avx512 {
+  static constexpr bool kValues = false;
   using X = uint8_t;
   using W = int8_t;
   using Step = MacRun;

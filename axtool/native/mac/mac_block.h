@@ -10,6 +10,7 @@ namespace {
 
 // Where and how the sums of one channel block are finished. bias already holds all corrections.
 struct BlockOut {
+  const int8_t *by_value; // act 1: the byte of each int16, by its 16 bits; null where no such table was made
   const int32_t *params;  // [4][16]
   int32_t bias[16];
   int channels;           // 1..16 of them are stored
@@ -18,8 +19,8 @@ struct BlockOut {
   int32_t even[16], odd[16];  // and here it is, in the even lanes: of these channels, of their right neighbours
 };
 
-inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
-  out->params = params, out->channels = channels;
+inline void mac_set_out(BlockOut *out, const int32_t *params, int channels, const int8_t *by_value) {
+  out->params = params, out->channels = channels, out->by_value = by_value;
   out->min_f = out->max_f = params[32];
   for (int i = 1; i < channels; ++i) {
     out->min_f = mac_min(out->min_f, params[32 + i]);
@@ -32,6 +33,9 @@ inline void mac_set_out(BlockOut *out, const int32_t *params, int channels) {
     out->even[i + 1] = out->odd[i + 1] = 0;
   }
 }
+
+// Is a table of 65536 answers (10,000 cycles) less work than interpolating each output (one cycle and more)?
+inline bool mac_wants_values(const MacTask &t) { return t.act == 1 && int64_t(t.oh) * t.ow * t.on >= 32768; }
 
 // Columns [left, right) of row r of a band lie inside the view; x is the first of them. The others read as x_zp. What
 // lies outside the view but inside the tensor is between the taps of a dilated kernel: nothing uses it.

@@ -7,6 +7,7 @@
 //   W, weight_elements(quads)   prepared weights of a block, or 0 elements when the stored ones serve
 //   prepare(src, dst, quads)
 //   tile(t, n, blocks, p, runs, count, w, w_stride, out, y, c)    n pixels: bases p in the band, where they go y + c
+//   kValues, list_values(t, dst)                  does act 1 look its bytes up by value (see BlockOut)?
 // and if kCopies is more than 1, what the weights of each block decide (see mac_avx2_bytes.h):
 //   copy(band, elements, step)                    makes the other copies of the band, step elements apart
 //   arrange(w, runs, count, step, steps, dst)     prepares weights and a list of Step in place of the runs
@@ -39,6 +40,7 @@ struct ConvDriver {
   int64_t copy_step;                  // elements between copies of the band
   W *weights;
   Step *steps;
+  int8_t *by_value = nullptr;         // see BlockOut
   size_t scratch_bytes;
 
   // rows: of a band, 0 to choose.
@@ -54,6 +56,7 @@ struct ConvDriver {
     steps = I::kCopies > 1 ? static_cast<Step *>(carve.take(sizeof(Step) * 2 * (t.kh * t.kw * quads + 1))) : nullptr;
     copy_step = int64_t(band_elements() + 63) / 64 * 64;
     band = static_cast<X *>(carve.take(sizeof(X) * (copy_step * I::kCopies + 64)));
+    if (I::kValues && mac_wants_values(t)) by_value = static_cast<int8_t *>(carve.take(65536));
     scratch_bytes = carve.used;
   }
 
@@ -68,6 +71,8 @@ struct ConvDriver {
   }
 
   void run() {
+    if constexpr (I::kValues)
+      if (by_value) I::list_values(t, by_value);
     const int end = t.oc + t.on, blocks = mac_blocks(cout);
     const int first_block = t.oc / cout * blocks + t.oc % cout / 16;
     for (int first = 0; first < t.oh; first += band_rows) {
@@ -124,7 +129,7 @@ struct ConvDriver {
       for (int b = 0; b < count; ++b) I::prepare(stored + int64_t(b) * all_quads * 64, weights + b * elements, all_quads);
     }
     BlockOut out[I::kBlocks];
-    for (int b = 0; b < count; ++b) mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b));
+    for (int b = 0; b < count; ++b) mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b), by_value);
     for (int i = 0, at = 0; i < plan.phases; at += phases[i].rows * phases[i].cols, ++i) {
       for (int b = 0; b < count; ++b) set_bias(&out[b], phases[i], stored + int64_t(b) * all_quads * 64);
       const MacRun *own = runs + phases[i].first_run;

@@ -8,6 +8,7 @@
 //   fill(line, next, dst, n, step)     n entries from the bytes of columns and of their neighbours, step bytes apart, any alignment
 //   prepare(w0, w1, dst)               weights of one entry; w1 is null where the second tap is missing
 //   tile(t, n, p, step, taps, count, w, out, y)    p: first pixel, step elements to the next; taps: offset of each entry
+//   kValues, list_values(t, dst)       does act 1 look its bytes up by value (see BlockOut)?
 #pragma once
 #include "mac_block.h"
 #include "mac_plan.h"
@@ -28,6 +29,7 @@ struct DepthwiseDriver {
   int32_t *tap_offset;
   int16_t *weights, *band;
   int8_t *line;
+  int8_t *by_value = nullptr;         // see BlockOut
   size_t scratch_bytes;
 
   DepthwiseDriver(const MacTask &task, void *scratch)
@@ -42,12 +44,15 @@ struct DepthwiseDriver {
     weights = static_cast<int16_t *>(carve.take(sizeof(int16_t) * taps * kEntry));
     line = static_cast<int8_t *>(carve.take((cols + t.dw) * 16));
     band = static_cast<int16_t *>(carve.take(sizeof(int16_t) * rows * entry_cols(int(cols)) * kEntry));
+    if (I::kValues && mac_wants_values(t)) by_value = static_cast<int8_t *>(carve.take(65536));
     scratch_bytes = carve.used;
   }
 
   int64_t entry_cols(int cols) const { return (cols + col_step - 1) / col_step; }
 
   void run() {
+    if constexpr (I::kValues)
+      if (by_value) I::list_values(t, by_value);
     for (int first = 0; first < t.oh; first += band_rows) {
       const MacBand plan =
           mac_plan_band(t, first, mac_min(band_rows, t.oh - first), 1, 0, false, &phase, runs);
@@ -115,7 +120,7 @@ struct DepthwiseDriver {
       I::prepare(w, I::kTaps == 2 && kx + 1 < t.kw ? w + 16 : nullptr, weights + i * kEntry);
     }
     BlockOut out;
-    mac_set_out(&out, t.params + c / 16 * 64, mac_min(16, t.on - c));
+    mac_set_out(&out, t.params + c / 16 * 64, mac_min(16, t.on - c), by_value);
     memcpy(out.bias, out.params, sizeof out.bias);
     const int64_t next_row = (t.kh == 1 ? 1 : t.sh) * row, next_col = (t.kw == 1 ? 1 : t.sw) / col_step * kEntry;
     const int groups = (phase.cols + I::kPixels - 1) / I::kPixels;

@@ -51,6 +51,7 @@ inline void neon_finish(const MacTask &t, const BlockOut &out, const int32x4_t *
 }
 
 struct Neon {
+  static constexpr bool kValues = false;
   using X = int8_t;
   using W = int8_t;
   using Step = MacRun;
@@ -109,6 +110,7 @@ struct Neon {
 };
 
 struct NeonDepthwise {
+  static constexpr bool kValues = false;
   static constexpr int kPixels = 4, kTaps = 1;
 
   static void widen(const int8_t *src, int16_t *dst) {
