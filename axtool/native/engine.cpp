@@ -31,7 +31,7 @@ static int checked_threads(int threads) {
 }
 
 Engine::Engine(const Rows &layers, const Rows &commands, const Sizes &sizes, int threads, Isa isa, bool merge)
-    : sizes_(sizes), isa_(isa), merge_(merge), team_(checked_threads(threads)), shares_(threads) {
+    : sizes_(sizes), isa_(isa), merge_(merge), team_(checked_threads(threads)) {
   for (int64_t size : sizes.bytes)
     if (size < 0 || size > kMaxBytes) throw Refusal("a memory of " + std::to_string(size) + " bytes");
   layers_ = decode_rows<Layer>(layers, "layer", [](const int64_t *row, int64_t length) {
@@ -44,8 +44,16 @@ Engine::Engine(const Rows &layers, const Rows &commands, const Sizes &sizes, int
     check_command(command, layers_, sizes_);
     return command;
   });
-  plain_ = make_schedule(layers_, commands_, {}, sizes_, threads, isa, merge);
-  reserve(plain_);
+  plain_ = prepare({});
+}
+
+Engine::Work Engine::prepare(const std::vector<TapView> &taps) {
+  Work work{make_schedule(layers_, commands_, taps, sizes_, team_.size(), isa_, merge_), nullptr};
+  std::vector<int> pieces;
+  for (const Step &step : work.schedule.steps) pieces.push_back(int(step.pieces.size()));
+  work.claims = std::make_unique<Claims>(std::move(pieces), team_.size());
+  reserve(work.schedule);
+  return work;
 }
 
 void Engine::reserve(const Schedule &schedule) {
@@ -70,7 +78,7 @@ static bool same_taps(const std::vector<TapView> &a, const std::vector<TapView> 
 }
 
 // Taps take part in the proofs as copies would, so what they see is what it would be without merging.
-const Schedule &Engine::schedule_for(const std::vector<TapView> &taps) {
+Engine::Work &Engine::work_for(const std::vector<TapView> &taps) {
   if (taps.empty()) return plain_;
   if (same_taps(taps, tapped_for_)) return tapped_;
   for (size_t i = 0; i < taps.size(); ++i) {
@@ -83,9 +91,8 @@ const Schedule &Engine::schedule_for(const std::vector<TapView> &taps) {
       throw Refusal(which + why.what());
     }
   }
-  tapped_ = make_schedule(layers_, commands_, taps, sizes_, team_.size(), isa_, merge_);
+  tapped_ = prepare(taps);
   tapped_for_ = taps;
-  reserve(tapped_);
   return tapped_;
 }
 
@@ -102,33 +109,32 @@ void Engine::run(Memory ext, Memory ocm, const std::vector<TapView> &taps, const
   }
   std::vector<int8_t *> bases = {ext.bytes, ocm.bytes};
   bases.insert(bases.end(), outs.begin(), outs.end());
-  execute(schedule_for(taps), bases.data());
+  execute(work_for(taps), bases.data());
 }
 
-void Engine::execute(const Schedule &schedule, int8_t *const *bases) {
-  if (schedule.steps.empty()) return;
+// A step begins when every piece of the one before is done, whoever did it.
+void Engine::execute(Work &work, int8_t *const *bases) {
+  const std::vector<Step> &steps = work.schedule.steps;
   std::mutex failing;
   std::string failure;
   std::atomic<bool> failed{false};
-  shares_.reset(int(schedule.steps[0].pieces.size()));
+  const unsigned first = step_.now();
+  work.claims->begin();
   team_.run([&](int worker) {
     void *scratch = scratch_[size_t(worker)]->p;
-    for (size_t i = 0; i < schedule.steps.size(); ++i) {
-      const Step &step = schedule.steps[i];
-      for (int piece; !failed && (piece = shares_.take(worker)) >= 0;) {
+    for (size_t i = 0; i < steps.size(); i = step_.now() - first) {
+      for (int piece; (piece = work.claims->take(i, worker)) >= 0;) {
         try {
-          if (step.staged)
-            run_staged(step, bases, scratch);
-          else
-            run_piece(step, step.pieces[size_t(piece)], bases, scratch);
+          if (!failed && steps[i].staged) run_staged(steps[i], bases, scratch);
+          else if (!failed) run_piece(steps[i], steps[i].pieces[size_t(piece)], bases, scratch);
         } catch (const std::exception &why) {
           std::lock_guard<std::mutex> lock(failing);
           failed = true;
-          failure = "command " + std::to_string(step.command) + ": " + why.what();
+          failure = "command " + std::to_string(steps[i].command) + ": " + why.what();
         }
+        if (work.claims->finish(i)) step_.open();
       }
-      if (i + 1 < schedule.steps.size())
-        team_.barrier([&] { shares_.reset(int(schedule.steps[i + 1].pieces.size())); });
+      step_.wait_past(first + unsigned(i));
     }
   });
   if (failed) throw Refusal(failure);

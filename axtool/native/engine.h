@@ -31,13 +31,18 @@ class Engine {
   // is unspecified unless the engine was made with merge = false. One run at a time; others wait.
   void run(Memory ext, Memory ocm, const std::vector<TapView> &taps, const std::vector<int8_t *> &outs);
 
-  int64_t step_count() const { return int64_t(plain_.steps.size()); }
+  int64_t step_count() const { return int64_t(plain_.schedule.steps.size()); }
   int threads() const { return team_.size(); }
   Isa isa() const { return isa_; }
 
  private:
-  const Schedule &schedule_for(const std::vector<TapView> &taps);
-  void execute(const Schedule &schedule, int8_t *const *bases);
+  struct Work {
+    Schedule schedule;
+    std::unique_ptr<Claims> claims;
+  };
+  Work prepare(const std::vector<TapView> &taps);
+  Work &work_for(const std::vector<TapView> &taps);
+  void execute(Work &work, int8_t *const *bases);
   void run_piece(const Step &step, const Box &piece, int8_t *const *bases, void *scratch);
   void run_staged(const Step &step, int8_t *const *bases, void *scratch);
   void reserve(const Schedule &schedule);
@@ -47,11 +52,11 @@ class Engine {
   Sizes sizes_;
   Isa isa_;
   bool merge_;
-  Schedule plain_, tapped_;
+  Work plain_, tapped_;
   std::vector<TapView> tapped_for_;
   std::mutex running_;
   Team team_;
-  Shares shares_;
+  Gate step_;  // one more for each step that is done
   struct Aligned {
     explicit Aligned(size_t bytes);
     std::vector<uint8_t> bytes;

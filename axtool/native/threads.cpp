@@ -43,35 +43,45 @@ Team::~Team() {
 }
 
 void Team::live(int worker) {
-  unsigned seen = 0;
-  for (;; ++seen) {
+  for (unsigned seen = 0;;) {
     start_.wait_past(seen);
+    seen = start_.now();
     if (ending_.load()) return;
+    int others = inside_.load();
+    while (!(others & kClosed) && !inside_.compare_exchange_weak(others, others + 1)) continue;
+    if (others & kClosed) continue;  // too late: the work is done
     (*body_)(worker);
-    barrier([] {});
+    if (inside_.fetch_sub(1) == kClosed + 1) left_.open();
   }
 }
 
 void Team::run(const std::function<void(int)> &body) {
+  if (size_ == 1) return body(0);
   body_ = &body;
+  inside_.store(0);
   start_.open();
   body(0);
-  barrier([] {});
+  unsigned seen = left_.now();
+  for (inside_.fetch_or(kClosed); inside_.load() != kClosed; seen = left_.now()) left_.wait_past(seen);
 }
 
-void Shares::reset(int count) {
-  for (int w = 0; w < workers_; ++w) {
-    next_[size_t(w)].end = int(int64_t(count) * (w + 1) / workers_);
-    next_[size_t(w)].at.store(int(int64_t(count) * w / workers_), std::memory_order_relaxed);
-  }
+Claims::Claims(std::vector<int> pieces_of_steps, int workers) : counts_(std::move(pieces_of_steps)), workers_(workers) {
+  for (int count : counts_) first_.push_back(total_), total_ += size_t(count);
+  claimed_.reset(new std::atomic<bool>[total_]);
+  left_.reset(new std::atomic<int>[counts_.size()]);
 }
 
-int Shares::take(int worker) {
-  for (int i = 0; i < workers_; ++i) {
-    Next &share = next_[size_t((worker + i) % workers_)];
-    if (share.at.load(std::memory_order_relaxed) >= share.end) continue;
-    const int piece = share.at.fetch_add(1, std::memory_order_relaxed);
-    if (piece < share.end) return piece;
+void Claims::begin() {
+  for (size_t i = 0; i < total_; ++i) claimed_[i].store(false, std::memory_order_relaxed);
+  for (size_t i = 0; i < counts_.size(); ++i) left_[i].store(counts_[i], std::memory_order_relaxed);
+}
+
+int Claims::take(size_t step, int worker) {
+  const int count = counts_[step], own = int(int64_t(count) * worker / workers_);
+  for (int i = 0; i < count; ++i) {
+    const int piece = (own + i) % count;
+    std::atomic<bool> &claimed = claimed_[first_[step] + size_t(piece)];
+    if (!claimed.load(std::memory_order_relaxed) && !claimed.exchange(true)) return piece;
   }
   return -1;
 }

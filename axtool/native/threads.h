@@ -1,4 +1,4 @@
-// A team of threads that live as long as the engine, and the barrier between two steps of its work.
+// A team of threads that live as long as the engine, and the pieces of work that they claim.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -24,52 +24,47 @@ class Gate {
   std::condition_variable woken_;
 };
 
+// The caller is worker 0. Nobody waits for a worker that the system has not woken yet: the others do its work.
 class Team {
  public:
   explicit Team(int size);
   ~Team();
   int size() const { return size_; }
 
-  // body(worker) on every thread, the caller's as worker 0; returns when all are done. body must not throw.
+  // body(worker) on the caller's thread and on every other that comes in time; returns when all that came are done.
+  // body must not throw.
   void run(const std::function<void(int)> &body);
-
-  // Wait inside `run` until every worker is here; the last one to arrive does `between` before the others go on.
-  template <class Between>
-  void barrier(const Between &between) {
-    if (size_ == 1) return between();
-    const unsigned seen = step_.now();
-    if (arrived_.fetch_add(1) + 1 < size_) return step_.wait_past(seen);
-    arrived_.store(0);
-    between();
-    step_.open();
-  }
 
  private:
   void live(int worker);
 
+  static constexpr int kClosed = 1 << 20;
   const int size_;
-  std::atomic<int> arrived_{0};
+  std::atomic<int> inside_{kClosed};  // workers in body, plus kClosed when no more may enter
   std::atomic<bool> ending_{false};
-  Gate start_, step_;
+  Gate start_, left_;
   const std::function<void(int)> *body_ = nullptr;
   std::vector<std::thread> threads_;
 };
 
-// Pieces 0..count-1 shared out: a worker takes its own share in order, so that the same rows of every layer come to the
-// same core, then helps the others.
-class Shares {
+// The pieces of every step of a schedule, each to be claimed once in a run.
+class Claims {
  public:
-  explicit Shares(int workers) : workers_(workers), next_(new Next[size_t(workers)]) {}
-  void reset(int count);
-  int take(int worker);  // -1 when nothing is left
+  Claims(std::vector<int> pieces_of_steps, int workers);
+  void begin();  // of a run, nobody inside
+
+  // A piece of the step, or -1 when all are claimed. A worker begins at its own share, so that the same rows of every
+  // layer come to the same core, and then helps the others.
+  int take(size_t step, int worker);
+  bool finish(size_t step) { return left_[step].fetch_sub(1) == 1; }  // a piece; true for the last of the step
 
  private:
-  struct alignas(64) Next {
-    std::atomic<int> at{0};
-    int end = 0;
-  };
+  std::vector<int> counts_;
+  std::vector<size_t> first_;  // place of a step's first piece in claimed_
+  size_t total_ = 0;
   const int workers_;
-  std::unique_ptr<Next[]> next_;
+  std::unique_ptr<std::atomic<bool>[]> claimed_;
+  std::unique_ptr<std::atomic<int>[]> left_;
 };
 
 }  // namespace axtool
