@@ -17,7 +17,9 @@ for file in "$mac"/mac_*.cpp; do
   own=
   case $machine/$(basename "$file") in
     x86_64*/mac_avx2*) own=-mavx2 ;;
-    x86_64*/mac_avx512*) own="${emulate:+-mavx2 $emulate}"; [ -n "$own" ] || own="-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni" ;;
+    x86_64*/mac_avx512*)
+      own="-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"
+      [ -z "$emulate" ] || own="-mavx2 $emulate" ;;
     aarch64*/mac_neon*) own=-march=armv8.2-a+dotprod ;;
   esac
   $cxx $flags $own -c "$file" -o "$objects/$(basename "$file").o"

@@ -44,10 +44,12 @@ struct Avx2 : Avx2Values {
   // Bytes 0, 1 (2, 3) of each dword as two int16: to the upper byte of a word, then an arithmetic shift.
   static constexpr int64_t kLow = 0x0580048001800080, kHigh = 0x0780068003800280;
   static __m256i low_pair(__m256i v) {
-    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, _mm256_set_epi64x(0x0d800c8009800880, kLow, 0x0d800c8009800880, kLow)), 8);
+    const __m256i bytes = _mm256_set_epi64x(0x0d800c8009800880, kLow, 0x0d800c8009800880, kLow);
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, bytes), 8);
   }
   static __m256i high_pair(__m256i v) {
-    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, _mm256_set_epi64x(0x0f800e800b800a80, kHigh, 0x0f800e800b800a80, kHigh)), 8);
+    const __m256i bytes = _mm256_set_epi64x(0x0f800e800b800a80, kHigh, 0x0f800e800b800a80, kHigh);
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, bytes), 8);
   }
 
   static void tile(const MacTask &t, int n, int, const int16_t *const *p, const MacRun *runs, int count,
@@ -111,7 +113,8 @@ size_t mac_scratch_avx2(const MacTask &t) {
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, nullptr).scratch_bytes;
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, nullptr).scratch_bytes;
   // which of the two runs depends on the weights
-  const size_t pairs = ConvDriver<Avx2>(t, nullptr).scratch_bytes, bytes = ConvDriver<Avx2Bytes>(t, nullptr).scratch_bytes;
+  const size_t pairs = ConvDriver<Avx2>(t, nullptr).scratch_bytes;
+  const size_t bytes = ConvDriver<Avx2Bytes>(t, nullptr).scratch_bytes;
   return pairs > bytes ? pairs : bytes;
 }
 

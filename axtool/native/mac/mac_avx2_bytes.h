@@ -76,7 +76,8 @@ struct Avx2Bytes : Avx2Values {
 
   static bool safe(__m256i a, __m256i b) {
     const __m256i one = _mm256_set1_epi8(1);
-    const __m256i sa = _mm256_abs_epi16(_mm256_maddubs_epi16(one, a)), sb = _mm256_abs_epi16(_mm256_maddubs_epi16(one, b));
+    const __m256i sa = _mm256_abs_epi16(_mm256_maddubs_epi16(one, a));
+    const __m256i sb = _mm256_abs_epi16(_mm256_maddubs_epi16(one, b));
     const __m256i over = _mm256_cmpgt_epi16(_mm256_max_epi16(sa, sb), _mm256_set1_epi16(128));
     return _mm256_testz_si256(over, over);
   }
@@ -84,7 +85,8 @@ struct Avx2Bytes : Avx2Values {
   static size_t weight_elements(int quads) { return size_t(quads) * 128; }
 
   // Weights and x offset of each step; returns their number.
-  static int arrange(const int8_t *stored, const MacRun *runs, int count, int64_t copy_step, int32_t *steps, int8_t *dst) {
+  static int arrange(const int8_t *stored, const MacRun *runs, int count, int64_t copy_step, int32_t *steps,
+                     int8_t *dst) {
     const __m256i even = _mm256_set1_epi16(0xff);
     int n = 0;
     for (int r = 0; r < count; ++r)
@@ -109,8 +111,8 @@ struct Avx2Bytes : Avx2Values {
     _mm256_store_si256((__m256i *)(dst + 32), b);
   }
 
-  // Is this road the shorter one? It needs pixels to pay for arranging, and weights that mostly need one step; judged by
-  // the first block.
+  // Is this road the shorter one? It needs pixels to pay for arranging, and weights that mostly need one step, judged
+  // by the first block.
   static bool suits(const MacTask &t) {
     const int quads = t.kh * t.kw * mac_quads(t.in_c / t.group), sample = mac_min(quads, 64);
     if (t.oh * t.ow < 40) return false;
@@ -119,7 +121,8 @@ struct Avx2Bytes : Avx2Values {
       const int8_t *w = t.w + q * 64;
       const __m256i a = _mm256_loadu_si256((const __m256i *)w), b = _mm256_loadu_si256((const __m256i *)(w + 32));
       bool one = safe(a, b);
-      for (int way = 1; way < 3 && !one; ++way) one = safe(_mm256_shuffle_epi8(a, order(way)), _mm256_shuffle_epi8(b, order(way)));
+      for (int way = 1; way < 3 && !one; ++way)
+        one = safe(_mm256_shuffle_epi8(a, order(way)), _mm256_shuffle_epi8(b, order(way)));
       steps += one ? 1 : 2;
     }
     return steps * 4 <= sample * 5;

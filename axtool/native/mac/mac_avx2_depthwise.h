@@ -24,8 +24,8 @@ struct Avx2Depthwise : Avx2Values {
   }
 
   template <int N>
-  static void tile_of(const MacTask &t, const int16_t *p, int64_t step, const int32_t *taps, int count, const int16_t *w,
-                      const BlockOut &out, int8_t *y) {
+  static void tile_of(const MacTask &t, const int16_t *p, int64_t step, const int32_t *taps, int count,
+                      const int16_t *w, const BlockOut &out, int8_t *y) {
     __m256i acc[N][2];
     for (int i = 0; i < N; ++i) acc[i][0] = avx2_load(out.bias), acc[i][1] = avx2_load(out.bias + 8);
     for (int k = 0; k < count; ++k, w += 32) {

@@ -91,8 +91,8 @@ struct Avx2Values {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (int at = 0; at < 1024; ++at) {
       const int rise = t.table[at + 1] - t.table[at];
-      __m256i v = _mm256_add_epi32(_mm256_set1_epi32(t.table[at] * 64 + (1 << 12)),
-                                   _mm256_mullo_epi32(_mm256_set1_epi32(rise), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+      const __m256i first = _mm256_mullo_epi32(_mm256_set1_epi32(rise), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+      __m256i v = _mm256_add_epi32(_mm256_set1_epi32(t.table[at] * 64 + (1 << 12)), first);
       const __m256i step = _mm256_set1_epi32(rise * 8);
       for (int half = 0; half < 2; ++half) {
         __m256i q[4];
@@ -154,11 +154,13 @@ void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*a
   if (out.half_mantissa) {
     const Avx2Doubled s0(out, 0), s1(out, 8);
     if (out.by_value) return avx2_finish_values(s0, s1, out, n, acc, y, c);
-    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c) : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
+    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c)
+                 : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
   }
   if (out.min_f >= 0 && out.max_f <= 31) {
     const Avx2Scale s0(out.params), s1(out.params + 8);
-    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c) : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
+    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c)
+                 : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
   }
   for (int i = 0; i < n; ++i) {
     int32_t sums[16];

@@ -58,8 +58,8 @@ inline void avx2_fill(int n, const int32_t *bias, __m256i (*sums)[2]) {
 }
 
 // w: prepared weights, [quad][2 pairs][16 channels][2]. sums: [n][2], 32-byte aligned.
-inline void avx2_sums(int n, const int16_t *const *p, const MacRun *runs, int count, const int16_t *w, const int32_t *bias,
-                      __m256i (*sums)[2]) {
+inline void avx2_sums(int n, const int16_t *const *p, const MacRun *runs, int count, const int16_t *w,
+                      const int32_t *bias, __m256i (*sums)[2]) {
   if (count == 0) return avx2_fill(n, bias, sums);
   int64_t x, left;
   const int16_t *at;

@@ -48,7 +48,7 @@ struct WinogradDriver {
   }
 
   const MacTask &t;
-  MacTask even;           // the box with whole tiles: what it reads beyond the task's needs lies outside the view or is unused
+  MacTask even;           // the box with whole tiles; pixels it adds are computed and not stored
   const int tiles_x, tile_rows;
   int band_tile_rows;
   int16_t *input, *weights;  // [16][tiles][pixel] and [16][quads][64], a position input_step, weight_step further

@@ -7,7 +7,8 @@ namespace {
 
 struct Avx512Scale {
   __m512i even, odd;
-  explicit Avx512Scale(const int32_t *params) : even(_mm512_loadu_si512(params + 16)), odd(_mm512_srli_epi64(even, 32)) {}
+  explicit Avx512Scale(const int32_t *params)
+      : even(_mm512_loadu_si512(params + 16)), odd(_mm512_srli_epi64(even, 32)) {}
 };
 
 // f == 31 in every lane: the result is bits 31..62 of the product.
@@ -32,7 +33,8 @@ inline __m512i avx512_interpolate(const int16_t *table, __m512i v) {
 }
 
 template <bool kAct>
-inline void avx512_finish_as(const MacTask &t, const BlockOut &out, int n, const __m512i *acc, int8_t *const *y, int c) {
+inline void avx512_finish_as(const MacTask &t, const BlockOut &out, int n, const __m512i *acc, int8_t *const *y,
+                             int c) {
   const Avx512Scale scale(out.params);
   const __m512i zp = _mm512_set1_epi32(t.out_zp);
   const __mmask16 stored = __mmask16((1u << out.channels) - 1);

@@ -126,10 +126,12 @@ struct ConvDriver {
     if (elements == 0) {
       w = reinterpret_cast<const W *>(stored), stride = int64_t(all_quads) * 64;
     } else if constexpr (I::kCopies == 1) {
-      for (int b = 0; b < count; ++b) I::prepare(stored + int64_t(b) * all_quads * 64, weights + b * elements, all_quads);
+      for (int b = 0; b < count; ++b)
+        I::prepare(stored + int64_t(b) * all_quads * 64, weights + b * elements, all_quads);
     }
     BlockOut out[I::kBlocks];
-    for (int b = 0; b < count; ++b) mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b), by_value);
+    for (int b = 0; b < count; ++b)
+      mac_set_out(&out[b], t.params + int64_t(block + b) * 64, mac_min(16, c1 - c - 16 * b), by_value);
     for (int i = 0, at = 0; i < plan.phases; at += phases[i].rows * phases[i].cols, ++i) {
       for (int b = 0; b < count; ++b) set_bias(&out[b], phases[i], stored + int64_t(b) * all_quads * 64);
       const MacRun *own = runs + phases[i].first_run;

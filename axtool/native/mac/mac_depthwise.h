@@ -1,13 +1,13 @@
 // Depthwise convolution of a box, for an instruction set I: bands of int16, blocks of 16 channels, groups of pixels.
 //
 // The band of one block is small enough for the first level cache. It holds entries: with kTaps == 2 the entry of
-// column x is x and its right neighbour of the kernel, x + dilation, interleaved, because x86 multiplies and adds pairs.
+// column x is x and its right neighbour in the kernel, x + dilation, interleaved: x86 multiplies and adds pairs.
 // Band channel o holds input channel (oc + o) / multiplier, so that every multiplier is the same kernel. I gives:
 //   kPixels                            most pixels of one call of tile
 //   kTaps                              taps of an entry, 1 or 2 (an entry is 16 * kTaps elements)
-//   fill(line, next, dst, n, step)     n entries from the bytes of columns and of their neighbours, step bytes apart, any alignment
+//   fill(line, next, dst, n, step)     n entries from the bytes of columns and of their neighbours, step bytes apart
 //   prepare(w0, w1, dst)               weights of one entry; w1 is null where the second tap is missing
-//   tile(t, n, p, step, taps, count, w, out, y)    p: first pixel, step elements to the next; taps: offset of each entry
+//   tile(t, n, p, step, taps, count, w, out, y)    p: first pixel, step to the next; taps: offset of each entry
 //   kValues, list_values(t, dst)       does act 1 look its bytes up by value (see BlockOut)?
 #pragma once
 #include "mac_block.h"
@@ -33,7 +33,8 @@ struct DepthwiseDriver {
   size_t scratch_bytes;
 
   DepthwiseDriver(const MacTask &task, void *scratch)
-      : t(task), col_step(I::kTaps == 2 && t.kw > 1 && t.sw % 2 == 0 ? 2 : 1), entries_x((t.kw + I::kTaps - 1) / I::kTaps),
+      : t(task), col_step(I::kTaps == 2 && t.kw > 1 && t.sw % 2 == 0 ? 2 : 1),
+        entries_x((t.kw + I::kTaps - 1) / I::kTaps),
         taps(t.kh * entries_x), band_rows(mac_band_rows(t, kEntry * 2 / col_step, kBandBytes)),
         multiplier(t.out_c / t.in_c) {
     const size_t rows = t.kh == 1 ? band_rows : (band_rows - 1) * t.sh + (t.kh - 1) * t.dh + 1;

@@ -71,7 +71,8 @@ double piece_cycles(const MacTask &t, int rows, int channels) {
   const double products = double(rows) * t.ow * mac_blocks(channels) * 16 * taps * inputs;
   const double copied = (double(rows) * t.sh + t.kh) * t.ow * t.sw * (depthwise ? channels : t.in_c);
   const bool winograd = !depthwise && t.kh == 3 && t.kw == 3 && t.sh == 1 && t.dh == 1;
-  return products / (depthwise ? 5 : winograd ? 36 : 24) + copied * (winograd ? 0.5 : 0.15) + channels * taps * inputs * 0.2;
+  const double per_cycle = depthwise ? 5 : winograd ? 36 : 24;
+  return products / per_cycle + copied * (winograd ? 0.5 : 0.15) + channels * taps * inputs * 0.2;
 }
 }  // namespace
 

@@ -1,5 +1,5 @@
-// aarch64 with the dot product extension: sdot by lane on the bytes as they are. 4 pixels x 16 channels in 16 registers;
-// 16 bytes of each pixel are four lanes, each against four weight vectors.
+// aarch64 with the dot product extension: sdot by lane on the bytes as they are. 4 pixels x 16 channels in 16
+// registers; 16 bytes of each pixel are four lanes, each against four weight vectors.
 #include "mac_variants.h"
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
@@ -125,8 +125,8 @@ struct NeonDepthwise {
   static void prepare(const int8_t *w0, const int8_t *, int16_t *dst) { widen(w0, dst); }
 
   template <int N>
-  static void tile_of(const MacTask &t, const int16_t *p, int64_t step, const int32_t *taps, int count, const int16_t *w,
-                      const BlockOut &out, int8_t *y) {
+  static void tile_of(const MacTask &t, const int16_t *p, int64_t step, const int32_t *taps, int count,
+                      const int16_t *w, const BlockOut &out, int8_t *y) {
     int32x4_t acc[N][4];
     for (int i = 0; i < N; ++i)
       for (int j = 0; j < 4; ++j) acc[i][j] = vld1q_s32(out.bias + 4 * j);

@@ -52,7 +52,8 @@ int32_t accumulate(const MacTask &t, const Channel &ch, int oy, int ox, int32_t 
   for (int ky = 0; ky < t.kh; ++ky)
     for (int kx = 0; kx < t.kw; ++kx) {
       int iy = 0, ix = 0;
-      const bool hit = source(transposed, oy, ky, t.sh, t.dh, t.pt, &iy) && source(transposed, ox, kx, t.sw, t.dw, t.pl, &ix);
+      const bool hit = source(transposed, oy, ky, t.sh, t.dh, t.pt, &iy) &&
+                       source(transposed, ox, kx, t.sw, t.dw, t.pl, &ix);
       const int8_t *w = ch.w + int64_t(ky * t.kw + kx) * tap_bytes;
       for (int i = 0; i < ch.count; ++i)
         acc = mac_wrap_add(acc, (hit ? read(t, iy, ix, ch.first + i) : t.x_zp) * w[i / 4 * 64 + i % 4]);
