@@ -8,7 +8,7 @@ from pathlib import Path
 from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import Preprocess, load_preprocess
-from axtool.inputs.samples import open_samples
+from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.sources import Feeds
 from axtool.inputs.spec import InputSpec
 
@@ -21,7 +21,8 @@ def read_feeds(
 ) -> Feeds:
     """One array for every input, from `name=file` or files that name their inputs themselves.
 
-    Raises UsageError for unknown or missing inputs, for several samples at once, and as `open_samples` does.
+    Raises UsageError for unknown or missing inputs, for arrays that no input takes, for several samples at once, and
+    as `open_samples` does.
     """
     if isinstance(preprocess, str):
         preprocess = load_preprocess(preprocess)
@@ -45,6 +46,7 @@ def read_feeds(
                 code="wrong-count",
                 hint="save one sample, or use a command that takes data sets",
             )
+        _refuse_ignored(samples, specs, item)
         feeds.update(next(iter(samples)))
         open_specs = [s for s in open_specs if s.name not in feeds]
     if open_specs:
@@ -53,6 +55,19 @@ def read_feeds(
             f"nothing is given for {missing}", code="missing-input", hint=f"give --input {open_specs[0].name}=feed.npy"
         )
     return {spec.name: feeds[spec.name] for spec in specs}
+
+
+def _refuse_ignored(samples: Samples, specs: Sequence[InputSpec], item: str) -> None:
+    """Raise UsageError for arrays that nothing would read: in a run each was meant to be fed."""
+    ignored = next((notice for notice in samples.notices if notice.code == "ignored-arrays"), None)
+    if ignored is not None:
+        raise UsageError(
+            ignored.what.removesuffix(": ignored"),
+            where=item,
+            code="wrong-input-name",
+            hint=f"the inputs are {', '.join(s.name for s in specs)}; a default value that was compiled in cannot be "
+            "fed: run the .onnx with --engine float",
+        )
 
 
 def _split(item: str, specs: Sequence[InputSpec]) -> tuple[InputSpec | None, str]:

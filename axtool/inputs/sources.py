@@ -14,7 +14,7 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.arrays import Stored, open_arrays
 from axtool.inputs.conform import Conform, conform, prepared
 from axtool.inputs.images import read_image
-from axtool.inputs.notice import Notice, note
+from axtool.inputs.notice import Notice, note, warning
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import Preprocess
 from axtool.inputs.spec import InputSpec
@@ -166,7 +166,7 @@ def match_names(
     missing = [name for name in names if name not in stored]
     if not missing:
         extra = [name for name in stored if name not in names]
-        notices = [note("ignored-arrays", f"no input takes {', '.join(extra)}: ignored", str(path))] if extra else []
+        notices = [warning("ignored-arrays", f"no input takes {', '.join(extra)}: ignored", str(path))] if extra else []
         return [(spec, stored[spec.name]) for spec in specs], notices
     if len(stored) == len(specs) == 1:
         (found, array), spec = next(iter(stored.items())), specs[0]

@@ -11,6 +11,7 @@ Each stage isolates one kind of fault:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
 from axtool.verify.metrics import Comparison
 from axtool.verify.parts import parts_of
+
+log = logging.getLogger("axtool")
 
 STAGES = ("all", "float", "quant", "reference", "native")
 Arrays = Mapping[str, NDArray[Any]]
@@ -106,9 +109,10 @@ def open_request(request: Request) -> Opened:
     source, front = open_source(model.artefact, request)
     specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in model.inputs]
     preparation = request.prepare(stored_preparation(model))
-    return Opened(
-        model, source, front, open_samples(request.data, specs, preparation, request.preprocess, request.limit)
-    )
+    samples = open_samples(request.data, specs, preparation, request.preprocess, request.limit)
+    for notice in samples.notices:
+        log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
+    return Opened(model, source, front, samples)
 
 
 def _check_programs(model: CompiledModel, where: Path) -> None:

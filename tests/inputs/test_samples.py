@@ -113,7 +113,13 @@ def test_wrong_names_list_both_sets(save):
     assert "idz" in error.hint
 
 
-def test_other_arrays_are_ignored_with_a_note(save):
+def test_an_array_that_no_input_takes_is_refused_in_a_run(save):
+    with pytest.raises(UsageError, match="no input takes gain") as caught:
+        read_feeds([str(save(x=stack(1), gain=np.zeros(4)))], [X])
+    assert caught.value.exit == 2
+
+
+def test_other_arrays_are_ignored_with_a_warning(save):
     assert codes(open_samples(save(x=stack(), labels=np.zeros(4)), [X])) == ["ignored-arrays"]
 
 
