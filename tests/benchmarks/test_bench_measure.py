@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 import time
 from collections.abc import Callable
 
@@ -52,18 +51,11 @@ def test_no_case_always_follows_the_same_one() -> None:
     assert {before for before, name in itertools.pairwise(names) if name == "a"} >= {"b", "c"}
 
 
-def test_settling_waits_for_a_busy_thread() -> None:
-    until = time.perf_counter() + 0.1
-
-    def spin() -> None:
-        while time.perf_counter() < until:
-            pass
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-    settle()
-    assert time.perf_counter() >= until
-    thread.join()
+def test_settling_waits_for_a_busy_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu_s = iter([0.0, 0.002, 0.002, 0.004, 0.004, 0.004])  # before and after each of three steps, the last one quiet
+    monkeypatch.setattr("benchmarks.measure.time.process_time", lambda: next(cpu_s))
+    settle(most_s=60)
+    assert list(cpu_s) == []
 
 
 def test_settling_gives_up_on_a_thread_that_is_always_busy() -> None:
