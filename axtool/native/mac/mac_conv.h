@@ -177,9 +177,9 @@ struct ConvDriver {
   void run_pixels(const MacPhase &phase, int at, int blocks, const Step *list, int count, const W *w, int64_t stride,
                   const BlockOut *out, int c) {
     const int end = at + phase.rows * phase.cols, most = I::kPixels;
-    const int groups = (end - at + most - 1) / most;
+    const int groups = (end - at + most - 1) / most, least = (end - at) / groups, larger = (end - at) % groups;
     for (int g = 0; g < groups; ++g) {
-      const int size = (end - at) / (groups - g);
+      const int size = least + (g < larger);
       I::tile(t, size, blocks, from + at, list, count, w, stride, out, to + at, c);
       at += size;
     }
