@@ -153,7 +153,8 @@ AVX2_INLINE void avx2_finish_as(const MacTask &t, const Scale &s0, const Scale &
 }
 
 // Scales below 1/2 are nearly all there are; no scale gives an f over 31, which takes the plain road.
-AVX2_INLINE void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2], int8_t *const *y, int c) {
+AVX2_INLINE void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2],
+                             int8_t *const *y, int c) {
   if (out.half_mantissa) {
     const Avx2Doubled s0(out, 0), s1(out, 8);
     if (out.by_value) return avx2_finish_values(s0, s1, out, n, acc, y, c);
