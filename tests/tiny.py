@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,10 @@ def _run(main: Callable[[Sequence[str]], None], words: Sequence[object]) -> Ran:
             main([str(word) for word in words])
         except SystemExit as leaving:
             code = leaving.code
+        finally:  # what a command does to the process that it is alone in
+            logger = logging.getLogger("axtool")
+            logger.handlers, logger.propagate = [], True
+            logger.setLevel(logging.NOTSET)
     assert isinstance(code, int)
     return Ran(code, out.getvalue(), err.getvalue())
 

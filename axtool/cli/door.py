@@ -6,6 +6,7 @@ never shows a traceback; a bug shows one only with `-v`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -28,12 +29,22 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
     args = _arranged(sys.argv[1:] if argv is None else argv)
     try:
         code = _guarded(app, args, program)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: it was closed before we began
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our stdout left (`| head`): nothing to say and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_stdout()
         return Exit.OK
+    except OSError as error:  # the last of the result does not fit its disk
+        _discard_stdout()
+        return _failed(args, program, error)
     return code
+
+
+def _discard_stdout() -> None:
+    """What is still in the buffer goes nowhere, instead of failing again when the process ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _arranged(argv: Sequence[str]) -> list[str]:
@@ -107,9 +118,16 @@ def _of_machine(error: Exception) -> AxError | None:
 
 def _fail(args: list[str], program: str, error: AxError, code: int) -> int:
     if "--json" in args:
-        print(json.dumps(failure(error, code, command=_command(args, program)), indent=2, sort_keys=True))
-    for line in words(error):
-        print(line, file=sys.stderr)
+        document = json.dumps(failure(error, code, command=_command(args, program)), indent=2, sort_keys=True)
+        try:
+            print(document, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            _discard_stdout()
+    with contextlib.suppress(OSError):
+        for line in words(error):
+            print(line, file=sys.stderr)
     return int(code)
 
 

@@ -32,7 +32,11 @@ def run_onnx(
     fed = {name: shape for item in items for name, shape in _shapes_in(item).items()}
     front = read_front(path, target, replace(reading, input_shapes=_fixed(path, fed, reading)), freeze=False)
     model = FloatModel(
-        front.parts.stages, threads=threads, outputs=[spec.name for spec in front.outputs], where=str(path)
+        front.parts.stages,
+        threads=threads,
+        outputs=[spec.name for spec in front.outputs],
+        unread=[spec.name for spec in front.inputs],
+        where=str(path),
     )
     extra = [
         spec for spec in front.overridable if spec.name in fed or any(i.startswith(f"{spec.name}=") for i in items)

@@ -223,15 +223,19 @@ def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:
     if request.stage == "native":
         slow = CompiledModel(model.artefact, engine="reference", threads=request.threads)
         return (lambda feeds: slow.run(feeds).outputs), compiled
-    where = str(request.against)
     if request.stage == "quant":
-        ours = FloatModel(front.parts.stages, threads=request.threads, outputs=outputs, where=where)
-        return ours.run, compiled
+        return _ours(request, front, outputs).run, compiled
     source = _source(request, opened, outputs)
     if request.stage == "float":
-        ours = FloatModel(front.parts.stages, threads=request.threads, outputs=outputs, where=where)
-        return source, ours.run
+        return source, _ours(request, front, outputs).run
     return source, compiled
+
+
+def _ours(request: Request, front: Front, outputs: list[str]) -> FloatModel:
+    """Our cleaned, cut graph in onnxruntime."""
+    unread = [spec.name for spec in front.inputs]
+    where = str(request.against)
+    return FloatModel(front.parts.stages, threads=request.threads, outputs=outputs, unread=unread, where=where)
 
 
 def _source(request: Request, opened: Opened, outputs: list[str]) -> Run:

@@ -69,7 +69,13 @@ def verify_layers(request: Request, count: Callable[[int, int], None] = lambda d
     opened = open_request(request)
     target = target_from_dict(opened.model.artefact.target)
     names = _shared_names(opened)
-    source = FloatModel(opened.front.parts.stages, threads=request.threads, expose=names, where=str(request.against))
+    source = FloatModel(
+        opened.front.parts.stages,
+        threads=request.threads,
+        expose=names,
+        unread=[spec.name for spec in opened.model.inputs],
+        where=str(request.against),
+    )
     rows = _rows(opened.model, set(names), target)
     for done, feeds in enumerate(opened.samples, 1):
         wanted = {**feeds, **source.run(feeds)}

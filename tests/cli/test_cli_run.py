@@ -12,6 +12,7 @@ import pytest
 
 from axtool.artefact import axm
 from axtool.inputs.arrays import read_arrays
+from axtool.sim import engine
 from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import axtool
@@ -125,6 +126,16 @@ def test_a_compiled_model_says_that_the_default_is_frozen(work: Path) -> None:
     onnx.save(tiny.model("(float[1,4] x, float[4] b) => (float[1,4] y) { y = Add(x, b) }", {"b": (4,)}), "over.onnx")
     ran = axtool("compile", "over.onnx", "--calib", "random:2")
     assert (ran.code, "warning: default values became constants" in ran.err) == (0, True), ran.err
+
+
+def test_without_the_native_engine_the_reference_runs_and_says_so_once(
+    tiny_models: Tiny, work: Path, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("axtool.sim.engine._native", lambda: None)
+    engine._say_once.cache_clear()
+    ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "-o", "out.npz")
+    assert (ran.code, ran.err.count("native engine is not built")) == (0, 1), ran.err
+    np.testing.assert_array_equal(read_arrays("out.npz", "output")["scores"], expected)
 
 
 def test_a_save_draws_the_picture(tiny_models: Tiny, work: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,11 @@ COMMANDS = [("axtool", name) for name in typer.main.get_command(main.app).comman
     ("axzoo", name)
     for name in typer.main.get_command(zoo.app).commands  # type: ignore[attr-defined]
 ]
+MAIN = "from axtool.cli.main import main; main()"
 RUN = {"axtool": run_axtool, "axzoo": run_axzoo}
 
 
-def shell(
-    *words: object, code: str = "from axtool.cli.main import main; main()", **environment: str
-) -> subprocess.CompletedProcess[str]:
+def shell(*words: object, code: str = MAIN, **environment: str) -> subprocess.CompletedProcess[str]:
     """A fresh process."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, "-c", code, *map(str, words)]
@@ -124,8 +124,7 @@ def test_the_completion_script_is_shown_for_the_shell(name: str, tmp_path: Path)
 
 @pytest.mark.parametrize("words", [("--layers",), ("--json",), ("--tensors", "--memory")])
 def test_a_reader_that_leaves_is_no_error(tiny_models: Tiny, words: tuple[str, ...]) -> None:
-    code = "from axtool.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "info", str(tiny_models / "cls.axm"), *words]
+    command = [sys.executable, "-c", MAIN, "info", str(tiny_models / "cls.axm"), *words]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
@@ -135,6 +134,46 @@ def test_a_reader_that_leaves_is_no_error(tiny_models: Tiny, words: tuple[str, .
     said = process.stderr.read()
     process.stderr.close()
     assert (process.wait(60), said) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_result_that_does_not_fit_its_disk_is_exit_4(tiny_models: Tiny, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-c", MAIN, "info", str(tiny_models / "cls.axm"), *words]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )  # fmt: skip
+    assert ran.returncode == 4
+    assert ran.stderr.startswith("error: No space left on device")
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-"])
+def test_a_closed_stream_is_no_bug(tiny_models: Tiny, closed: str) -> None:
+    command = f'"$0" -c "{MAIN}" info "$1" {closed}'
+    ran = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(tiny_models / "cls.axm")], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_ctrl_c_ends_the_work_with_130_and_leaves_nothing(tiny_models: Tiny, work: Path) -> None:
+    # A shell that runs the tests in the background makes its children deaf to Ctrl-C; this one listens.
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
+    command = [sys.executable, "-c", code, "compile", str(tiny_models / "cls.onnx"), "--calib", "random:5000"]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True
+    )
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        assert any("calibrating" in line for line in iter(stderr.readline, ""))
+        process.send_signal(signal.SIGINT)
+        said = stderr.read()
+    assert (process.wait(60), "error: interrupted" in said, "Traceback" in said) == (130, True, False)
+    assert list(work.iterdir()) == []
 
 
 def test_a_fresh_process_runs_a_model(tiny_models: Tiny) -> None:
