@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
@@ -60,3 +61,15 @@ def test_of_many_frozen_defaults_four_are_named_and_the_rest_counted(work: Path)
     onnx.save(model, str(work / "m.onnx"))
     ran = axtool("compile", "m.onnx", "--calib", "random:2")
     assert "cannot be fed any more: p0, p1, p2, p3 and 2 more" in ran.err
+
+
+def test_an_input_that_nothing_reads_is_fed_without_harm_to_every_command(work: Path) -> None:
+    graph = "(float[1,3,4,4] x, float[1,2] u) => (float[1,4,4,4] y) { y = Conv(x, w) }"
+    model = tiny.save(work / "m.onnx", graph, {"w": (4, 3, 1, 1)})
+    np.savez(work / "d.npz", x=np.ones((1, 3, 4, 4), np.float32), u=np.zeros((1, 2), np.float32))
+    assert axtool("run", model, "--engine", "float", "--input", "d.npz").code == 0
+    assert axtool("compile", model, "--calib", "d.npz").code == 0
+    assert axtool("run", "m.axm", "--input", "d.npz").code == 0
+    for stage in ("float", "quant", "all"):
+        assert axtool("verify", "m.axm", "--against", model, "--data", "d.npz", "--stage", stage).code == 0
+    assert axtool("verify", "m.axm", "--against", model, "--data", "d.npz", "--layers").code == 0

@@ -44,8 +44,9 @@ class FloatModel:
 
     `outputs` names what to return, by default what every stage puts out. `expose` names values inside the stages to
     return beside them ("all": every one). `frozen` names inputs of
-    the user's file that were made constant, so that feeding them is refused by that reason. An initializer that is
-    also a graph input may be fed and otherwise keeps its value.
+    the user's file that were made constant, so that feeding them is refused by that reason; `unread` names inputs that
+    may be fed though no stage reads them. An initializer that is also a graph input may be fed and otherwise keeps its
+    value.
     """
 
     def __init__(
@@ -57,12 +58,13 @@ class FloatModel:
         expose: Sequence[str] | Literal["all"] = (),
         outputs: Sequence[str] = (),
         frozen: Iterable[str] = (),
+        unread: Iterable[str] = (),
         where: str = "",
     ) -> None:
         models = [stages] if isinstance(stages, ir.Model) else [_float_model(stage) for stage in stages]
         if not models:
             raise ValueError("a FloatModel needs at least one stage")
-        self._where, self._frozen = where, frozenset(frozen)
+        self._where, self._frozen, self._unread = where, frozenset(frozen), frozenset(unread)
         self._sessions = [_Session(m, _exposed(m, expose), threads, optimize, where) for m in models]
         made: set[str] = set()
         self.inputs: dict[str, ir.Value] = {}
@@ -99,7 +101,7 @@ class FloatModel:
     def _check(self, feeds: Mapping[str, Array]) -> None:
         known = {**self.inputs, **self.overridable}
         for name in feeds:
-            if name in known:
+            if name in known or name in self._unread:
                 continue
             if name in self._frozen:
                 raise UsageError(
@@ -124,7 +126,7 @@ class FloatModel:
                 code="missing-input",
                 details=[f"input '{name}' is not fed" for name in missing],
             )
-        faults = [text for name, array in feeds.items() if (text := _misfit(name, array, known[name]))]
+        faults = [text for name, a in feeds.items() if name in known and (text := _misfit(name, a, known[name]))]
         if faults:
             raise UsageError(faults[0], where=self._where, code="input-mismatch", details=faults)
 
