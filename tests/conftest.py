@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,16 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     )  # fmt: skip
     assert ran.code == 0, ran.err
     return Tiny(folder)
+
+
+@pytest.fixture(autouse=True)
+def _words_go_where_they_went() -> Iterator[None]:
+    """A command sets up the package's logger for its process; the next test finds it as it was."""
+    logger = logging.getLogger("axtool")
+    handlers, propagate, level = list(logger.handlers), logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_a_closed_stream_is_no_bug(tiny_models: Tiny, closed: str) -> None:
 def test_ctrl_c_ends_the_work_with_130_and_leaves_nothing(tiny_models: Tiny, work: Path) -> None:
     # A shell that runs the tests in the background makes its children deaf to Ctrl-C; this one listens.
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
-    command = [sys.executable, "-c", code, "compile", str(tiny_models / "cls.onnx"), "--calib", "random:5000"]
+    command = [sys.executable, "-c", code, "compile", str(tiny_models / "cls.onnx"), "--calib", "random:1000"]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True
     )
