@@ -30,7 +30,11 @@ class Engine(Protocol):
     """Executes the commands it was made of. The memories are the caller's, at least as long as `sizes` said."""
 
     def run(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8], taps: Sequence[Tap] | None = None) -> None:
-        """Run every command, in order. The bytes of both memories afterwards are the result."""
+        """Run every command, in order. The bytes of ext and of the taps are the result.
+
+        With `merge` the native engine reads a load's bytes at their source where that is proven to be the same; what
+        ocm holds afterwards is then not specified.
+        """
 
 
 def open_engine(
