@@ -9,38 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import BaseModel, Field
 
-
-class Part(BaseModel):
-    """Every key known, no silent conversion."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Tool(Part):
-    name: Literal["axtool"]
-    version: str
-
-
-class Document(Part):
-    """The keys that every document has."""
-
-    tool: Tool
-    command: str
-    status: Literal["ok", "failed", "error"]
-
-
-class Ok(Document):
-    """A document of a command that only succeeds or fails with an error document."""
-
-    status: Literal["ok"]
-
-
-class Tensor(Part):
-    name: str
-    shape: list[int]
-    dtype: str
+from axtool.report.schemas_base import Document, Ok, Part, Tensor
+from axtool.report.schemas_info import Info
 
 
 class Device(Part):
@@ -131,116 +103,6 @@ class Run(Ok):
     outputs: list[OutputRow]
     result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
     time: Times
-
-
-class SupportRow(Part):
-    node: str
-    index: int
-    op: str
-    kind: Literal["host", "device"]
-    stage: int
-    reasons: list[str]
-    advice: list[str]
-    macs: int
-
-
-class ExternalData(Part):
-    file: str
-    bytes: int
-
-
-class OnnxStage(Part):
-    kind: Literal["host", "device"]
-    nodes: int
-    inputs: list[str]
-    outputs: list[str]
-
-
-class InfoBody(Ok):
-    schema_: Literal["axtool.info/1"] = Field(alias="schema")
-    file: str
-    file_bytes: int
-    target: str
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    ops: dict[str, int]
-    macs: int
-    device_macs: int
-    support: list[SupportRow]
-
-
-class InfoOnnx(InfoBody):
-    kind: Literal["onnx"]
-    sha256: str
-    producer: str
-    opset: int
-    ir_version: int
-    parameters: int
-    stages: list[OnnxStage]
-    passes: dict[str, int]
-    external_files: list[ExternalData]
-    weight_faults: list[str]
-    random_ops: list[str]
-    notes: list[str]
-    warnings: list[str]
-
-
-class LayerInfo(Part):
-    index: int
-    op: str
-    name: str
-    origin: list[str]
-    output: str
-
-
-class StoredTensor(Part):
-    name: str
-    shape: list[int]
-    onnx_shape: list[int]
-    format: str
-    scale: float | None
-    zero_point: int
-
-
-class SlotInfo(Part):
-    tensor: str
-    memory: Literal["ext", "ocm"]
-    offset: int
-    bytes: int
-    first_layer: int
-    last_layer: int
-
-
-class HostStageInfo(Part):
-    kind: Literal["host"]
-    inputs: list[str]
-    outputs: list[str]
-    onnx_bytes: int
-
-
-class DeviceStageInfo(Part):
-    kind: Literal["device"]
-    inputs: list[str]
-    outputs: list[str]
-    layers: list[LayerInfo]
-    commands: int
-    constant_bytes: int
-    tensors: list[StoredTensor]
-    slots: list[SlotInfo]
-    memory_bytes: dict[str, int]
-
-
-class InfoAxm(InfoBody):
-    kind: Literal["axm"]
-    preparation: dict[str, Any] | None
-    task: dict[str, Any]
-    stages: list[Annotated[HostStageInfo | DeviceStageInfo, Field(discriminator="kind")]]
-    quantization: dict[str, Any]
-    provenance: dict[str, Any]
-
-
-class Info(RootModel[Annotated[InfoOnnx | InfoAxm, Field(discriminator="kind")]]):
-    """Of an .onnx or an .axm."""
 
 
 class ProfileRow(Part):

@@ -1,0 +1,119 @@
+"""What the document of `info` looks like, of an .onnx and of an .axm."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, RootModel
+
+from axtool.report.schemas_base import Ok, Part, Tensor
+
+
+class SupportRow(Part):
+    node: str
+    index: int
+    op: str
+    kind: Literal["host", "device"]
+    stage: int
+    reasons: list[str]
+    advice: list[str]
+    macs: int
+
+
+class ExternalData(Part):
+    file: str
+    bytes: int
+
+
+class OnnxStage(Part):
+    kind: Literal["host", "device"]
+    nodes: int
+    inputs: list[str]
+    outputs: list[str]
+
+
+class InfoBody(Ok):
+    schema_: Literal["axtool.info/1"] = Field(alias="schema")
+    file: str
+    file_bytes: int
+    target: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    ops: dict[str, int]
+    macs: int
+    device_macs: int
+    support: list[SupportRow]
+
+
+class InfoOnnx(InfoBody):
+    kind: Literal["onnx"]
+    sha256: str
+    producer: str
+    opset: int
+    ir_version: int
+    parameters: int
+    stages: list[OnnxStage]
+    passes: dict[str, int]
+    external_files: list[ExternalData]
+    weight_faults: list[str]
+    random_ops: list[str]
+    notes: list[str]
+    warnings: list[str]
+
+
+class LayerInfo(Part):
+    index: int
+    op: str
+    name: str
+    origin: list[str]
+    output: str
+
+
+class StoredTensor(Part):
+    name: str
+    shape: list[int]
+    onnx_shape: list[int]
+    format: str
+    scale: float | None
+    zero_point: int
+
+
+class SlotInfo(Part):
+    tensor: str
+    memory: Literal["ext", "ocm"]
+    offset: int
+    bytes: int
+    first_layer: int
+    last_layer: int
+
+
+class HostStageInfo(Part):
+    kind: Literal["host"]
+    inputs: list[str]
+    outputs: list[str]
+    onnx_bytes: int
+
+
+class DeviceStageInfo(Part):
+    kind: Literal["device"]
+    inputs: list[str]
+    outputs: list[str]
+    layers: list[LayerInfo]
+    commands: int
+    constant_bytes: int
+    tensors: list[StoredTensor]
+    slots: list[SlotInfo]
+    memory_bytes: dict[str, int]
+
+
+class InfoAxm(InfoBody):
+    kind: Literal["axm"]
+    preparation: dict[str, Any] | None
+    task: dict[str, Any]
+    stages: list[Annotated[HostStageInfo | DeviceStageInfo, Field(discriminator="kind")]]
+    quantization: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+class Info(RootModel[Annotated[InfoOnnx | InfoAxm, Field(discriminator="kind")]]):
+    """Of an .onnx or an .axm."""
