@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from axtool.target import Target
-from axtool.timing.cost import Cost, CostModel, peak_macs
-from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, Timing, mib, words
+from axtool.timing.cost import COPIES, GATHERS, Cost, CostModel, peak_macs
+from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, Timing, mib, share, words
 from axtool.types import Command, Event, Plan, Slot, View
 
 ARRAY_LANE, READ_LANE, WRITE_LANE = "array", "dma read", "dma write"
@@ -93,10 +93,11 @@ class _Clock:
     def layer_time(self, at: int) -> LayerTime:
         layer, account = self.plan.program.layers[at], self.accounts[at]
         total = sum(account.ledger.values())
-        port = self.target.memory.ocm_bytes_per_cycle
+        peak = peak_macs(self.target)
         amounts = {
-            "mac": f"{account.macs / 1e6:.1f} M multiply-accumulates",
-            "data_ocm": f"{mib(account.port_bytes)} at {port:g} B/cycle",
+            "mac": f"{share(account.macs, account.ledger['mac'] * peak)} of it in use",
+            "compute": self._busy(at),
+            "data_ocm": self._moved(at),
             "reads": f"{mib(account.read_bytes)} at {self.read_rate:.1f} B/cycle",
             "writes": f"{mib(account.write_bytes)} at {self.write_rate:.1f} B/cycle",
         }
@@ -110,10 +111,24 @@ class _Clock:
             macs=account.macs,
             read_bytes=account.read_bytes,
             write_bytes=account.write_bytes,
-            utilisation=account.macs / (total * peak_macs(self.target)) if total else 0.0,
+            utilisation=account.macs / (total * peak) if total else 0.0,
             bound=words(account.ledger, account.waits, amounts),
             commands=account.commands,
         )
+
+    def _moved(self, at: int) -> str:
+        """What crossed the on-chip port, and how fast: ops that only move data are slower than the port."""
+        account, moves = self.accounts[at], self.plan.program.layers[at].op in (*COPIES, *GATHERS)
+        cycles = account.ledger["data_ocm"]
+        rate = account.port_bytes / cycles if moves and cycles else self.target.memory.ocm_bytes_per_cycle
+        return f"{mib(account.port_bytes)} at {rate:.3g} B/cycle"
+
+    def _busy(self, at: int) -> str:
+        """How many of the array's elements have an output pixel, on average over the tiles that the layer fills."""
+        array = self.target.array
+        _, h, w, _ = self.plan.program.tensors[self.plan.program.layers[at].outputs[0]].shape
+        tiles = ceil(h / array.rows) * ceil(w / array.columns)
+        return f"{share(h * w, tiles * array.rows * array.columns)} of the elements"
 
     def _load(self, command: Command) -> None:
         size = _bytes(command.reads[0])

@@ -65,7 +65,8 @@ class CostModel:
         if layer.op in MAC_OPS:
             return self._mac(layer, job, port, cycles)
         if layer.op in COPIES or layer.op in GATHERS:
-            return Cost(compute=self._compute(layer, tile, part), data_ocm=self._moved(layer, tile), port_bytes=port)
+            moved = max(cycles, self._moved(layer, tile))  # no copy is faster than the port
+            return Cost(compute=self._compute(layer, tile, part), data_ocm=moved, port_bytes=port)
         compute = self._compute(layer, tile, part)
         return Cost(compute=compute, data_ocm=max(0, cycles - compute), port_bytes=port)
 

@@ -141,6 +141,12 @@ def mib(size: float) -> str:
     return f"{size / MIB:.1f} MiB" if size >= MIB / 10 else f"{size / 1024:.1f} KiB"
 
 
+def share(part: float, whole: float) -> str:
+    """A part as per cent: 12 %, 0.35 %."""
+    percent = 100 * part / whole if whole else 0.0
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
 def _layer_dict(layer: LayerTime) -> dict[str, Any]:
     return {
         "index": layer.index,
