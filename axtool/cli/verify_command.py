@@ -27,7 +27,8 @@ def verify_command(
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use at most this many samples.")] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=256)] = 1,
     min_sqnr: Annotated[
-        float | None, typer.Option("--min-sqnr", metavar="DB", help="Of each output.", rich_help_panel=LIMITS)
+        float | None,
+        typer.Option("--min-sqnr", metavar="DB", help="Of each output (10, or a note).", rich_help_panel=LIMITS),
     ] = None,
     min_channel_sqnr: Annotated[
         float | None, typer.Option("--min-channel-sqnr", metavar="DB", rich_help_panel=LIMITS)
@@ -35,11 +36,12 @@ def verify_command(
     min_cosine: Annotated[float | None, typer.Option("--min-cosine", rich_help_panel=LIMITS)] = None,
     max_error: Annotated[float | None, typer.Option("--max-error", rich_help_panel=LIMITS)] = None,
     min_top1: Annotated[
-        float | None, typer.Option("--min-top1", help="Share of the samples, 0..1.", rich_help_panel=LIMITS)
+        float | None,
+        typer.Option("--min-top1", help="Share of the samples, 0..1 (0.9 for classes).", rich_help_panel=LIMITS),
     ] = None,
     min_found: Annotated[
         float | None,
-        typer.Option("--min-found", help="Share of the objects found again, 0..1.", rich_help_panel=LIMITS),
+        typer.Option("--min-found", help="Share of the objects found again, 0..1 (0.9).", rich_help_panel=LIMITS),
     ] = None,
     resize: o.Resize = None,
     mean: o.Mean = None,
@@ -58,13 +60,22 @@ def verify_command(
     """Compare a compiled model with its source over a data set; exit 1 if out of tolerance.
 
     \b
+    What is checked when no limit is given:
+      classification  the best class agrees on 0.9 of the samples; the SQNR is noted
+      detection       0.9 of the objects are found again (10 objects or more; fewer: SQNR)
+      no task known   SQNR of 10 dB per output, and of a (1, n) output the best class on 0.9
+      always          no dead channels, no value that is finite in only one of the two
+    Stage float wants 60 dB, stage native equal bits. A limit replaces its default.
+
+    \b
     Examples:
       axtool verify model.axm --against model.onnx --data images/
       axtool verify model.axm --against model.onnx --data images/ --layers --limit 8
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.verified import verified_document, verified_text
-    from axtool.verify.check import Limits, Request, verify
+    from axtool.verify.check import Request, verify
+    from axtool.verify.judge import Limits
     from axtool.verify.layers import verify_layers
 
     def prepare(base: "Preparation | None") -> "Preparation | None":
@@ -89,6 +100,9 @@ def verify_command(
         verdict.failures,
         verdict.incomparable,
         rows,
+        verdict.checks,
+        verdict.notes,
+        verdict.next_steps,
     )
     if as_json:
         emit(document)

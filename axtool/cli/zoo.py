@@ -98,9 +98,10 @@ def build_command(
     set_up(quiet=quiet, verbose=verbose)
     from axtool.compiler import compile_file, options_of
     from axtool.report.built import built_document, built_text
-    from axtool.verify.check import Limits, Request
+    from axtool.verify.check import Request
     from axtool.verify.check import verify as compare_models
     from axtool.verify.expected import compare
+    from axtool.verify.judge import Limits
     from axtool.zoo.catalogue import find
     from axtool.zoo.recipe import recipe_of, validation_of
 

@@ -209,7 +209,10 @@ class Verify(Document):
     verdict: Literal["passed", "failed", "not comparable"]
     outputs: list[ComparisonRow]
     agreement: ClassAgreement | ObjectAgreement | None
+    checks: list[str] = Field(description="What was checked, in words.")
     failures: list[str]
+    notes: list[str]
+    next_steps: list[str] = Field(description="What to try; empty when nothing failed.")
     incomparable: list[str]
     layers: list[LayerRow] | None
     first_bad_layer: int | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.report.tables import table
-from axtool.report.units import header
+from axtool.report.units import header, plural
 
 
 def verified_document(
@@ -19,6 +19,9 @@ def verified_document(
     failures: Sequence[str],
     incomparable: Sequence[str],
     layers: Sequence[Mapping[str, Any]] | None,
+    checks: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    next_steps: Sequence[str] = (),
 ) -> dict[str, Any]:
     """`verdict` is passed, failed or not comparable; the exit code follows it."""
     verdict = "not comparable" if incomparable else "failed" if failures else "passed"
@@ -31,7 +34,10 @@ def verified_document(
         "verdict": verdict,
         "outputs": [dict(row) for row in outputs],
         "agreement": None if agreement is None else dict(agreement),
+        "checks": list(checks),
         "failures": list(failures),
+        "notes": list(notes),
+        "next_steps": list(next_steps),
         "incomparable": list(incomparable),
         "layers": None if layers is None else [dict(row) for row in layers],
         "first_bad_layer": next((row["index"] for row in layers or () if row["bad"]), None),
@@ -64,8 +70,12 @@ def verified_text(document: Mapping[str, Any]) -> str:
         lines.append(f"top-1 agreement: {100 * agreement['top1_agreement']:.1f} %")
     if document["layers"] is not None:
         lines.append(_layers(document["layers"]))
+    lines += [f"note: {text}" for text in document["notes"]]
+    lines.append(f"checked: {', '.join(document['checks'])}")
     lines += [f"  - {reason}" for reason in document["failures"]]
-    lines.append(f"{document['verdict']}: {document['samples']} samples, stage {document['stage']}")
+    lines.append(f"{document['verdict']}: {plural(document['samples'], 'sample')}, stage {document['stage']}")
+    if document["next_steps"]:
+        lines.append(f"next: {'; '.join(document['next_steps'])}")
     return "\n".join(lines)
 
 

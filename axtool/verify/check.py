@@ -12,8 +12,8 @@ Each stage isolates one kind of fault:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,32 +33,16 @@ from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
 from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
+from axtool.verify.judge import LOSSY, Limits, judge
 from axtool.verify.metrics import Comparison
-from axtool.verify.parts import parts_of
+from axtool.verify.parts import channel_axes, parts_of
 
 log = logging.getLogger("axtool")
 
 STAGES = ("all", "float", "quant", "reference", "native")
+FEW = 8  # samples: a share or a decibel of fewer moves with each one
 Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What fails, None for what is not asked for. `min_sqnr_db` replaces the floor of the stage."""
-
-    min_sqnr_db: float | None = None
-    min_cosine: float | None = None
-    max_error: float | None = None
-    min_top1: float | None = None
-    min_channel_db: float | None = None
-    min_found: float | None = None
-
-
-EQUAL = float("inf")
-# The SQNR in dB that every output needs in any case, by stage; and what each input of a final Concat needs in it.
-FLOOR_DB: Mapping[str, float] = {"all": 10.0, "reference": 10.0, "quant": 10.0, "float": 60.0, "native": EQUAL}
-PART_FLOOR_DB: Mapping[str, float] = {"all": 3.0, "reference": 3.0, "quant": 3.0, "float": 60.0, "native": EQUAL}
 
 
 @dataclass(frozen=True)
@@ -96,7 +80,10 @@ class Verdict:
     outputs: tuple[Comparison, ...]
     agreement: Agreement | None = None
     failures: tuple[str, ...] = ()
-    incomparable: tuple[str, ...] = field(default=())
+    incomparable: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
 
 
 def open_request(request: Request) -> Opened:
@@ -149,8 +136,8 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
         return Verdict(request.stage, 0, (), incomparable=front.loaded.random_ops)
     reference, result = _pair(request, opened)
     names = [spec.name for spec in opened.model.outputs]
-    parts = parts_of(front.cleaned.model)
-    comparisons = {name: Comparison(name, parts.get(name, ())) for name in names}
+    parts, axes = parts_of(front.cleaned.model), channel_axes(front.cleaned.model)
+    comparisons = {name: Comparison(name, parts.get(name, ()), axes.get(name)) for name in names}
     task = opened.model.artefact.task
     agreement = Agreement() if task else None
     for done, feeds in enumerate(samples, 1):
@@ -161,58 +148,37 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
             agreement.add(interpret(task, wanted), interpret(task, got))
         count(done, len(samples))
     outputs = tuple(comparisons.values())
-    failures = judge(request.stage, outputs, agreement, limits)
-    return Verdict(request.stage, len(samples), outputs, agreement, failures)
+    judged = judge(request.stage, outputs, agreement, limits)
+    steps = next_steps(request, opened.model.artefact) if judged.failures else ()
+    notes = (*judged.notes, *notes_on_data(request, opened.model.artefact, len(samples)))
+    return Verdict(request.stage, len(samples), outputs, agreement, judged.failures, (), judged.checks, notes, steps)
 
 
-def judge(stage: str, outputs: Sequence[Comparison], agreement: Agreement | None, limits: Limits) -> tuple[str, ...]:
-    """Why the comparison fails, one reason a line; nothing when it passes. A limit that nothing can meet fails too."""
-    reasons = [reason for output in outputs for reason in _judge_output(stage, output, limits)]
-    if limits.min_top1 is not None:
-        shares = {c.name: c.top1_agree / c.top1_total for c in outputs if c.top1_total}
-        if agreement is not None and agreement.classified:
-            shares = {"the classes": agreement.found_share}
-        if not shares:
-            reasons.append("--min-top1: no output is a list of classes")
-        reasons += [
-            f"'{name}': top-1 agreement {share:.4f}, want at least {limits.min_top1:g}"
-            for name, share in shares.items()
-            if share < limits.min_top1
-        ]
-    if limits.min_found is not None:
-        if agreement is None or agreement.classified:
-            reasons.append("--min-found: the file does not say how its outputs become objects")
-        elif agreement.found_share < limits.min_found:
-            share = f"{agreement.found_share:.4f}"
-            reasons.append(f"{share} of the objects are found again, want at least {limits.min_found:g}")
-    return tuple(reasons)
+def notes_on_data(request: Request, artefact: Artefact, samples: int) -> tuple[str, ...]:
+    """What makes the figures weaker than they look."""
+    notes = []
+    known = artefact.provenance.get("calibration", ())
+    same = [item for item in request.data if Path(item).name in known]
+    if same and request.stage in LOSSY:
+        notes.append(f"{', '.join(same)}: the data that the model was calibrated with; other data would say more")
+    if samples < FEW:
+        notes.append(f"{samples} sample{'s' if samples > 1 else ''}; {FEW} or more give figures that last")
+    return tuple(notes)
 
 
-def _judge_output(stage: str, c: Comparison, limits: Limits) -> list[str]:
-    reasons = []
-    floor = FLOOR_DB[stage] if limits.min_sqnr_db is None else limits.min_sqnr_db
-    if c.sqnr_db < floor:
-        reasons.append(f"'{c.name}': SQNR {c.sqnr_db:.2f} dB, want {_wanted(floor)}")
-    part, part_floor = c.worst_part, min(PART_FLOOR_DB[stage], floor)
-    if part is not None and part[1] < part_floor:
-        where = f"the part that '{part[0].name}' gives, [{part[0].start}:{part[0].stop}] of axis {part[0].axis}"
-        reasons.append(f"'{c.name}': {where}, has {part[1]:.2f} dB, want {_wanted(part_floor)}")
-    if c.mismatched:
-        reasons.append(f"'{c.name}': {c.mismatched} values are finite in only one of the two")
-    if c.dead_channels:
-        reasons.append(f"'{c.name}': channels {c.dead_channels[:8]} are dead: one single value where signal is")
-    worst = c.worst_channel
-    if limits.min_channel_db is not None and worst is not None and worst[1] < limits.min_channel_db:
-        reasons.append(f"'{c.name}': channel {worst[0]} has {worst[1]:.2f} dB, want {limits.min_channel_db:g}")
-    if limits.min_cosine is not None and c.cosine < limits.min_cosine:
-        reasons.append(f"'{c.name}': cosine {c.cosine:.6f}, want at least {limits.min_cosine:g}")
-    if limits.max_error is not None and c.max_error > limits.max_error:
-        reasons.append(f"'{c.name}': max error {c.max_error:.6g}, want at most {limits.max_error:g}")
-    return reasons
-
-
-def _wanted(floor: float) -> str:
-    return "equal bits" if floor == EQUAL else f"at least {floor:g} dB"
+def next_steps(request: Request, artefact: Artefact) -> tuple[str, ...]:
+    """What to try after a failure."""
+    if request.stage == "native":
+        return ("this is a bug in axtool: report it",)
+    if request.stage == "float":
+        return ("compile with --check: it names the step that changes the numbers",)
+    steps = ["--layers names the layer that loses the accuracy", "check --scale and --color against the training"]
+    quantization = artefact.quantization
+    if quantization.get("samples"):
+        steps.append(f"calibrate with more than {quantization['samples']} samples")
+    if str(quantization.get("method", "")).startswith("percentile"):
+        steps.append("compile with --method minmax")
+    return tuple(steps)
 
 
 def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:

@@ -38,11 +38,21 @@ def decibels(signal: float, noise: float) -> float:
     return -math.inf if signal == 0 else 10 * math.log10(signal / noise)
 
 
-def channel_axis(shape: tuple[int, ...]) -> int | None:
-    """The axis that holds channels: 1 of (n, c, h, w), the shorter one of (n, a, b), the last of (n, c)."""
+def channel_axis(shape: tuple[int, ...], known: int | None = None) -> int | None:
+    """The axis that holds channels, `known` where the graph says it; None without one, or with a single channel.
+
+    Else 1 of (n, c), the shorter one of (n, a, b), and of rank 4 the last one where it is shorter than axis 1, except
+    on square maps: (1, 255, 13, 13) has 255 channels.
+    """
     if len(shape) < 2:
         return None
-    axis = 1 if len(shape) != 3 or shape[1] <= shape[2] else 2
+    axis = 1
+    if known is not None and known < len(shape):
+        axis = known
+    elif len(shape) == 3 and shape[1] > shape[2]:
+        axis = 2
+    elif len(shape) == 4 and shape[1] > shape[3] != shape[2]:
+        axis = 3
     return axis if 1 < shape[axis] <= MAX_CHANNELS else None
 
 
@@ -85,6 +95,7 @@ class Comparison:
 
     name: str
     parts: Sequence[Part] = ()
+    axis: int | None = None  # of the channels, where the graph says it
     samples: int = 0
     signal: float = 0.0
     noise: float = 0.0
@@ -124,7 +135,7 @@ class Comparison:
             self.top1_agree += int((ref.argmax(1) == got.argmax(1)).sum())
 
     def _add_channels(self, ref: Floats, got: Floats) -> None:
-        axis = channel_axis(ref.shape)
+        axis = channel_axis(ref.shape, self.axis)
         if axis is None:
             return
         count = ref.shape[axis]

@@ -1,4 +1,4 @@
-"""A model  ->  which outputs a Concat made, and where each of its inputs lies in them."""
+"""A model  ->  where the channels of its outputs are, which outputs a Concat made, and where its inputs lie in them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,38 @@ def parts_of(model: ir.Model) -> dict[str, tuple[Part, ...]]:
     """The parts of each output that is a Concat, or a Concat that was only transposed, of more than one input."""
     found = {value.name or "": _parts(value) for value in model.graph.outputs}
     return {name: parts for name, parts in found.items() if len(parts) > 1}
+
+
+MAPS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization", "Resize")
+SAME = (
+    "Identity", "Sigmoid", "HardSigmoid", "Relu", "LeakyRelu", "Clip", "Tanh", "Exp", "Sqrt", "Softmax", "Add", "Sub",
+    "Mul", "Div", "Cast", "Silu", "HardSwish", "Elu", "PRelu", "Gelu", "Mish",
+)  # fmt: skip
+
+
+def channel_axes(model: ir.Model) -> dict[str, int]:
+    """The axis of the channels of each rank-4 output whose graph says it: a map, or a map moved by a Transpose."""
+    found = {value.name or "": _axis(value) for value in model.graph.outputs if value.shape and len(value.shape) == 4}
+    return {name: axis for name, axis in found.items() if axis is not None}
+
+
+def _axis(value: ir.Value) -> int | None:
+    shape = value.shape
+    while (node := value.producer()) is not None and node.op_type in SAME:
+        same = [v for v in node.inputs if v is not None and v.shape is not None and v.shape == shape]
+        if not same:
+            return None
+        value = same[0]
+    if node is None:
+        return None
+    if node.op_type == "Transpose" and not node.domain and node.inputs[0] is not None:
+        perm = node.attributes.get("perm")
+        before = _axis(node.inputs[0])
+        moved = [] if perm is None else list(perm.as_ints())
+        if moved == [0, 2, 3, 1] and before is None:
+            return 3
+        return moved.index(before) if before in moved else None
+    return 1 if node.op_type in MAPS else None
 
 
 def _parts(value: ir.Value) -> tuple[Part, ...]:

@@ -27,6 +27,26 @@ def test_a_good_model_passes(tiny_models: Tiny) -> None:
         assert said in ran.out
 
 
+def test_it_says_what_was_checked_and_what_to_try(tiny_models: Tiny) -> None:
+    passed = verify(tiny_models)
+    assert "checked: top-1 agreement >= 0.9, SQNR >= 10 dB per output, no dead channels" in passed.out
+    assert "next: " not in passed.out
+    failed = verify(tiny_models, "--min-sqnr", "90")
+    assert "next: --layers names the layer" in failed.out
+    document = verify(tiny_models, "--min-sqnr", "90", "--json").document
+    assert "SQNR >= 90 dB per output" in document["checks"]
+    assert document["next_steps"]
+
+
+def test_the_calibration_data_and_too_few_samples_are_noted(tiny_models: Tiny, work: Path) -> None:
+    assert "the data that the model was calibrated with" in verify(tiny_models).out
+    (work / "other.npz").write_bytes((tiny_models / "data.npz").read_bytes())
+    few = verify(tiny_models, "--data", "other.npz", "--limit", "1").out
+    assert "calibrated" not in few
+    assert "note: 1 sample; 8 or more" in few
+    assert "passed: 1 sample, stage all" in few
+
+
 @pytest.mark.parametrize("stage", ["float", "quant", "reference", "native"])
 def test_every_stage_passes_on_a_good_model(tiny_models: Tiny, stage: str) -> None:
     ran = verify(tiny_models, "--stage", stage, "--limit", "3", "--json")

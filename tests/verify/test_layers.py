@@ -10,7 +10,8 @@ import pytest
 
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.model import load
-from axtool.verify.check import Limits, Request, verify
+from axtool.verify.check import Request, verify
+from axtool.verify.judge import Limits
 from axtool.verify.layers import LayerFigures, alone, first_bad, verify_layers
 from tests import tiny
 from tests.tiny import axtool

@@ -95,10 +95,24 @@ def test_the_worst_channel_is_the_one_with_the_noise(array: np.ndarray, bad: int
         ((5,), None),
         ((), None),
         ((1, 1, 9, 9), None),
+        ((1, 255, 13, 13), 1),
+        ((1, 80, 80, 3), 3),
+        ((1, 60, 80, 1), None),
     ],
 )
 def test_the_channel_axis_of_common_outputs(shape: tuple[int, ...], axis: int | None) -> None:
     assert channel_axis(shape) == axis
+
+
+def test_the_graph_knows_the_channels_better_than_the_shape() -> None:
+    assert channel_axis((1, 8, 40, 4), 1) == 1
+    assert channel_axis((1, 4, 9, 9), 3) == 3
+
+
+def test_a_single_channel_has_no_worst_and_no_dead_one() -> None:
+    ref = np.random.default_rng(0).normal(size=(1, 9, 8, 1))
+    figures = compared(ref, np.zeros_like(ref))
+    assert (figures.worst_channel, figures.dead_channels) == (None, [])
 
 
 def test_a_whole_figure_hides_scores_that_are_all_zero_and_the_parts_show_them() -> None:

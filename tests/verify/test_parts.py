@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from axtool.verify.parts import parts_of
+from axtool.verify.parts import channel_axes, parts_of
 
 CASES = {
     "a Concat": (
@@ -43,3 +43,19 @@ def test_the_parts_of(name: str) -> None:
 def test_other_outputs_have_no_parts(graph: str) -> None:
     model = ir.from_onnx_text(f'<ir_version: 8, opset_import: ["": 17]> g {graph}')
     assert parts_of(model) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "axes"),
+    [
+        ("y = MaxPool <kernel_shape=[1,1]> (x)", {"y": 1}),
+        ("a = MaxPool <kernel_shape=[1,1]> (x) y = Sigmoid(a)", {"y": 1}),
+        ("y = Transpose <perm=[0,2,3,1]> (x)", {"y": 3}),
+        ("a = MaxPool <kernel_shape=[1,1]> (x) b = Transpose <perm=[0,2,3,1]> (a) y = Sigmoid(b)", {"y": 3}),
+        ("y = Relu(x)", {}),
+    ],
+)
+def test_the_channels_are_where_the_graph_puts_them(body: str, axes: dict[str, int]) -> None:
+    graph = f"(float[1,6,6,6] x) => (float[1,6,6,6] y) {{ {body} }}"
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {graph}')
+    assert channel_axes(ir.from_proto(onnx.shape_inference.infer_shapes(proto))) == axes
