@@ -114,6 +114,7 @@ class TaskEntry(Strict):
     outputs: list[Name] | None = None
     mask_threshold: float | None = None
     unclip: float | None = None
+    keep: list[str] | None = None
 
 
 class ProvenanceEntry(BaseModel):

@@ -1,7 +1,7 @@
 """Outputs and the task that the model was made for  ->  what was seen: classes with scores, or objects with boxes.
 
 A task is plain values from a zoo config, stored in the .axm: `kind` (classification or detection), `labels`, and for
-a detector `decode`, `threshold` and `iou`.
+a detector `decode`, `threshold` and `iou`; `keep` lists the labels to show where not all are wanted.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ def _objects(
 ) -> dict[str, Any]:
     threshold = float(task.get("threshold", 0.3))
     boxes, scores, classes = DECODERS[task["decode"]](task, outputs, threshold)
+    if task.get("keep"):
+        labels = task.get("labels", ())
+        wanted = np.isin(classes, [i for i, name in enumerate(labels) if name in task["keep"]])
+        boxes, scores, classes = boxes[wanted], scores[wanted], classes[wanted]
     kept = nms(boxes, scores, classes, float(task.get("iou", 0.5)))
     boxes, scores, classes = boxes[kept], scores[kept], classes[kept]
     if placement is not None and len(boxes):

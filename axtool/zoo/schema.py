@@ -65,7 +65,7 @@ class Scenes(Strict):
     """Pictures made by a generator of axtool.zoo.scenes, the same for the same seed, over pictures of wheels."""
 
     kind: Literal["generated"]
-    generator: Literal["crops", "text-lines", "text-pages"]
+    generator: Literal["crops", "montages", "characters", "text-lines", "text-pages"]
     count: Annotated[int, Field(gt=0, le=1000)]
     seed: int = 0
     size: tuple[int, int] = (640, 640)
