@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from axtool.compiler import compile_file, options_of
-from axtool.errors import EnvironmentFault
+from axtool.errors import EnvironmentFault, UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.runtime.model import CompiledModel, load
+from axtool.runtime.task import interpret
 from axtool.zoo.catalogue import Entry, entries
 from axtool.zoo.recipe import recipe_of, validation_of
 from axtool.zoo.scenes import GENERATORS, make
@@ -76,3 +77,18 @@ def test_pictures_of_one_seed_are_the_same_and_of_another_different(generator: s
 def test_every_line_of_text_holds_a_word() -> None:
     for picture in make("text-lines", 40, 5, (48, 192), []):
         assert (picture.max(2) < 120).mean() > 0.01
+
+
+KEPT = {"kind": "detection", "decode": "yolo", "labels": ["cat", "face"], "keep": ["face"], "threshold": 0.3}
+
+
+def test_only_the_labels_to_keep_are_found() -> None:
+    rows = np.array([[10, 10, 8, 8, 0.9, 0.1], [40, 40, 8, 8, 0.2, 0.8]], np.float32)
+    found = interpret(KEPT, {"y": rows.T[None]})["detections"]
+    assert [row["label"] for row in found] == ["face"]
+
+
+def test_a_label_to_keep_must_be_one_of_the_labels() -> None:
+    with pytest.raises(UsageError, match="'fase' is no label") as caught:
+        interpret({**KEPT, "keep": ["fase"]}, {"y": np.zeros((1, 6, 1), np.float32)})
+    assert "face" in caught.value.hint

@@ -37,6 +37,10 @@ def check_task(task: Mapping[str, Any]) -> None:
     except ValidationError as error:
         faults = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
         raise UsageError(f"task: {'; '.join(faults)}", code="bad-task", details=faults) from error
+    labels = list(task.get("labels", ()))
+    for name in task.get("keep") or ():
+        if name not in labels:
+            raise UsageError(f"keep: '{name}' is no label", hint=nearest(name, labels), code="bad-task")
 
 
 def interpret(
