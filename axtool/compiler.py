@@ -15,7 +15,7 @@ from axtool import __version__
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.config import refuse_overwrite
-from axtool.errors import UnsupportedError
+from axtool.errors import UnsupportedError, UsageError
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.names import value_names
 from axtool.graph.signature import to_bytes
@@ -191,7 +191,7 @@ def assemble(
     options: Options,
 ) -> Artefact:
     """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
-    preparation = samples.preparation if samples is not None else options.preparation
+    preparation = samples.preparation if samples is not None else chosen_preparation(front, ranges, options)
     loaded = front.loaded
     return Artefact(
         target=target_to_dict(target),
@@ -219,6 +219,22 @@ def assemble(
             "notes": [*loaded.notes, *front.cleaned.notes],
         },
     )
+
+
+def chosen_preparation(front: Front, ranges: Ranges, options: Options) -> Preparation | None:
+    """The preparation of a model that no picture calibrates: the user's, or the one that the ranges come with."""
+    chosen = options.preparation
+    if chosen is None and ranges.preparation is not None:
+        chosen = Preparation.from_dict(ranges.preparation)
+    specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in front.inputs]
+    if chosen is None:
+        if options.ranges is not None and len(specs) == 1 and len(specs[0].shape) == 4:
+            log.warning("no preparation is stored: say --resize, --scale, --color where pictures are fed")
+        return None
+    try:
+        return chosen.resolve(specs[0]) if len(specs) == 1 else chosen
+    except UsageError:  # the input is no picture
+        return chosen
 
 
 def options_of(recipe: Recipe, *, check: bool = False, jobs: int = 1) -> Options:

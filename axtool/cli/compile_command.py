@@ -1,5 +1,6 @@
 """`axtool compile`: model.onnx and calibration data in, one .axm file out."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -82,7 +83,8 @@ def compile_command(
         raise UsageError("--calib and --ranges are both given", hint="give one of them", code="bad-option")
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
-    from axtool.quant.ranges import write_ranges
+    from axtool.inputs.prepare import Preparation
+    from axtool.quant.ranges import read_ranges, write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
 
     out = out or Path(model.name).with_suffix(".axm")
@@ -90,6 +92,10 @@ def compile_command(
     refuse_overwrite(out, force=force, inputs=inputs)
     if save_ranges is not None:
         refuse_overwrite(save_ranges, force=force, inputs=[*inputs, out])
+    base = None
+    if ranges is not None and (stored := read_ranges(ranges).preparation) is not None:
+        base = Preparation.from_dict(stored)
+    given = {"resize": resize, "color": color, "scale": scale or mean or std}
     chosen = Options(
         target=target,
         reading=Reading(
@@ -106,15 +112,17 @@ def compile_command(
         method=o.choice(method, METHODS, "--method"),
         percentile=percentile,
         limit=limit,
-        preparation=o.preparation(resize, mean, std, scale, color, layout, fill),
+        preparation=o.preparation(resize, mean, std, scale, color, layout, fill, base),
         preprocess=preprocess,
         jobs=jobs,
     )
     with Progress(quiet=quiet).shown() as progress:
         compiled = compile_file(model, out, chosen, progress, force=force)
         if save_ranges is not None:
-            write_ranges(save_ranges, compiled.ranges, force=force)
-    document = compiled_document(compiled.artefact, out)
+            kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)
+            write_ranges(save_ranges, kept, force=force)
+    known = None if base is not None else [key for key, value in given.items() if value is not None]
+    document = compiled_document(compiled.artefact, out, known)
     if as_json:
         emit(document)
     elif not quiet:

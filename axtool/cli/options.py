@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PREPARE = "How images become inputs"
 GRAPH = "Shapes and graph"
+SCALE_HELP = "Pixel values times this first: 1/255, or 1 where a mean or std above 2 is in 0..255 units."
 
 Target = Annotated[str, typer.Option("--target", "-t", help="A chip of configs/targets by name, or a YAML file.")]
 InputShape = Annotated[
@@ -43,7 +44,7 @@ Mean = Annotated[
 Std = Annotated[str | None, typer.Option("--std", metavar="R,G,B", help="Divided by.", rich_help_panel=PREPARE)]
 Scale = Annotated[
     str | None,
-    typer.Option("--scale", metavar="X", help="Pixel values times this first (1/255).", rich_help_panel=PREPARE),
+    typer.Option("--scale", metavar="X", help=SCALE_HELP, rich_help_panel=PREPARE),
 ]
 Color = Annotated[
     str | None, typer.Option("--color", metavar="RGB|BGR|GRAY", help="Channel order.", rich_help_panel=PREPARE)
@@ -73,7 +74,10 @@ def preparation(
     fill: str | None,
     base: Preparation | None = None,
 ) -> Preparation | None:
-    """The preparation that the options say, over `base`; None when there is neither."""
+    """The preparation that the options say, over `base`; None when there is neither.
+
+    What is replaced in `base`, which a file brought, is said.
+    """
     given: dict[str, object] = {"resize": resize, "color": color, "layout": layout}
     given |= {"mean": numbers(mean, "--mean"), "std": numbers(std, "--std"), "fill": numbers(fill, "--fill")}
     given["scale"] = None if scale is None else number(scale, "--scale")
@@ -84,7 +88,30 @@ def preparation(
 
     from axtool.inputs.prepare import Preparation
 
-    return replace(base or Preparation(), **chosen)  # type: ignore[arg-type]
+    made = replace(base or Preparation(), **chosen)  # type: ignore[arg-type]
+    if base is not None:
+        _say_replaced(base, made, list(chosen))
+    return made
+
+
+def _say_replaced(base: Preparation, made: Preparation, keys: Sequence[str]) -> None:
+    """Warn for every option that changes what the file says; a new mean or std may change the scale."""
+    import logging
+
+    from axtool.report.prepared import fraction, numbers
+
+    def words(value: object) -> str:
+        return numbers(value) if isinstance(value, tuple) else "none" if value is None else str(value)
+
+    for key in keys:
+        new, old = getattr(made, key), getattr(base, key)
+        if key == "scale":
+            new, old = fraction(made.factor), fraction(base.factor)
+        if new != old:
+            logging.getLogger("axtool").warning("--%s %s replaces %s of the file", key, words(new), words(old))
+    if "scale" not in keys and made.factor != base.factor:
+        text = "with this mean or std the scale is %s, not the %s of the file"
+        logging.getLogger("axtool").warning(text, fraction(made.factor), fraction(base.factor))
 
 
 def choice(word: str, known: Sequence[str], option: str) -> str:

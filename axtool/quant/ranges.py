@@ -24,6 +24,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
     samples: int = 0
     method: str = ""
     notices: tuple[Notice, ...] = field(default=(), compare=False)
+    preparation: Mapping[str, Any] | None = field(default=None, compare=False)  # of the pictures it was measured on
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -39,6 +40,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
         document: dict[str, Any] = {"schema": SCHEMA}
         if self.samples:
             document |= {"samples": self.samples, "method": self.method}
+        if self.preparation is not None:
+            document["preparation"] = dict(self.preparation)
         return {**document, "tensors": {name: list(self.tensors[name]) for name in sorted(self.tensors)}}
 
     @classmethod
@@ -57,10 +60,14 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 f"not finite [low, high] with low <= high: {shown}", where=where, code="bad-ranges", details=bad
             )
         samples, method = document.get("samples", 0), document.get("method", "")
+        preparation = document.get("preparation")
+        if preparation is not None and not isinstance(preparation, dict):
+            raise UsageError("'preparation' is not an object", where=where, code="bad-ranges")
         return cls(
             {str(name): (float(low), float(high)) for name, (low, high) in tensors.items()},
             samples if isinstance(samples, int) else 0,
             method if isinstance(method, str) else "",
+            preparation=preparation,
         )
 
     def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from axtool.artefact.axm import Artefact, DeviceStage
+from axtool.report.prepared import effective, prepared_text
 from axtool.report.units import header, large, seconds, size
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 
 
-def compiled_document(artefact: Artefact, out: Path) -> dict[str, Any]:
-    """The document of `axtool compile` for the file it wrote. Cycles and latency are modelled, not measured."""
+def compiled_document(artefact: Artefact, out: Path, given: Collection[str] | None = None) -> dict[str, Any]:
+    """The document of `axtool compile` for the file it wrote. Cycles and latency are modelled, not measured.
+
+    `given` are the steps of the input preparation that the user chose, None where nothing of it is a default.
+    """
+    preparation = effective(artefact.preparation)
     target = target_from_dict(artefact.target)
     timings = [time_plan(stage.plan, target) for stage in artefact.device_stages]
     on_device = [row for row in artefact.support if row["kind"] == "device"]
@@ -28,6 +34,10 @@ def compiled_document(artefact: Artefact, out: Path) -> dict[str, Any]:
             "device": sum(row["macs"] for row in on_device),
             "host": sum(row["macs"] for row in artefact.support if row["kind"] == "host"),
         },
+        "preparation": preparation,
+        "preparation_defaults": []
+        if given is None or preparation is None
+        else [key for key in ("resize", "color", "scale") if key not in given],
         "calibration": {key: artefact.quantization.get(key) for key in ("method", "samples")},
         "device": {
             "cycles_modelled": sum(timing.total for timing in timings),
@@ -51,12 +61,19 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"{document['file']}: {size(document['file_bytes'])} for {document['target']}",
             f"  device      {nodes['device']} of {nodes['device'] + nodes['host']} nodes, {share:.1f} % of "
             f"{large(macs['device'] + macs['host'])} MACs, {len(document['stages'])} stages",
+            f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}",
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
         )
     )
+
+
+def _input(document: dict[str, Any]) -> str:
+    defaults = document["preparation_defaults"]
+    given = [key for key in ("resize", "color", "scale") if key not in defaults]
+    return prepared_text(document["preparation"], given)
 
 
 def _stage(stage: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage
 from axtool.ops.costs import params
+from axtool.report.prepared import effective
 from axtool.report.units import header
 from axtool.target import Target
 from axtool.types import Slot, TensorSpec
@@ -80,7 +81,7 @@ def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
         "target": artefact.target["name"],
         "inputs": [_spec(spec) for spec in artefact.inputs],
         "outputs": [_spec(spec) for spec in artefact.outputs],
-        "preparation": artefact.preparation,
+        "preparation": effective(artefact.preparation),
         "task": dict(artefact.task),
         "ops": dict(sorted(Counter(layer["op"] for stage in stages for layer in stage.get("layers", ())).items())),
         "macs": sum(row["macs"] for row in artefact.support),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
 from axtool.report.units import large, shape, size
@@ -66,7 +67,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
         if document["preparation"]:
-            lines.append("  input   prepared by " + ", ".join(_steps(document["preparation"])))
+            lines.append(f"  picture {prepared_text(document['preparation'])}")
         return lines
     lines.append(
         f"  file    opset {document['opset']}, IR {document['ir_version']}, {document['producer'] or 'no producer'}"
@@ -76,13 +77,6 @@ def _details(document: Mapping[str, Any]) -> list[str]:
     if document["random_ops"]:
         lines.append(f"  random  {', '.join(document['random_ops'])}: results differ from run to run")
     return lines
-
-
-def _steps(preparation: Mapping[str, Any]) -> list[str]:
-    """What of a preparation has an effect: `crop` is of that resize, `anchor` and `fill` are of letterbox."""
-    resize = preparation.get("resize", "fit")
-    of = {"crop": "crop", "anchor": "letterbox", "fill": "letterbox"}
-    return [f"{k} {v}" for k, v in preparation.items() if v is not None and of.get(k, resize) == resize]
 
 
 def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -52,6 +52,8 @@ class CompileBody(Document):
     stages: list[CompiledStage]
     nodes: Placed
     macs: Placed
+    preparation: dict[str, Any] | None = Field(description="Of pictures, with the values that have an effect.")
+    preparation_defaults: list[str] = Field(description="What of it nobody chose.")
     calibration: Calibration
     device: Device
 

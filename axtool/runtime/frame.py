@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 from axtool.types import TensorSpec
 
+log = logging.getLogger("axtool")
+UNPREPARED = "no preparation is stored or given: fit, RGB, x 1/255 (say --resize, --color, --scale)"
 Prepare = Callable[[Preparation | None], Preparation | None]
 
 
@@ -107,6 +110,8 @@ def feeds_of(
         wanted = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
         raise UsageError("no input is given", hint=f"give an image, .npy or .npz for {wanted}", code="missing-input")
     preparation = prepare(base)
+    if preparation is None and preprocess is None and any(is_image_name(Path(item)) for item in items):
+        log.warning(UNPREPARED)
     start = time.perf_counter()
     inputs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in specs]
     feeds = read_feeds(items, inputs, preparation, preprocess)

@@ -28,7 +28,7 @@ from axtool.graph.load import Loaded, load_model
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.plan.check_program import verify_program
-from axtool.runtime.frame import Prepare, stored_preparation
+from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
 from axtool.target_file import target_from_dict
@@ -97,6 +97,8 @@ def open_request(request: Request) -> Opened:
     specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in model.inputs]
     preparation = request.prepare(stored_preparation(model))
     samples = open_samples(request.data, specs, preparation, request.preprocess, request.limit)
+    if preparation is None and samples.preparation is not None:
+        log.warning(UNPREPARED)
     for notice in samples.notices:
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
     return Opened(model, source, front, samples)
