@@ -67,7 +67,7 @@ def _selu(x: Array, attrs: Attrs) -> Array:
 
 def _celu(x: Array, attrs: Attrs) -> Array:
     alpha = float(attrs.get("alpha", 1.0))
-    return np.maximum(x, 0.0) + np.minimum(0.0, alpha * np.expm1(np.minimum(x / alpha, 0.0)))
+    return np.maximum(x, 0.0) + np.minimum(0.0, alpha * np.expm1(x / alpha))
 
 
 def _leaky(x: Array, slope: float) -> Array:

@@ -18,7 +18,7 @@ DOMAINS = {
     "Atanh": UNIT, "Tan": UNIT, "Sinh": WIDE / 4, "Cosh": WIDE / 4, "Exp": WIDE / 2,
 }  # fmt: skip
 ATTRS = {
-    "Celu": [{}, {"alpha": 0.3}],
+    "Celu": [{}, {"alpha": 0.3}, {"alpha": -20.0}],
     "Elu": [{}, {"alpha": 2.5}],
     "Gelu": [{}, {"approximate": "tanh"}],
     "HardSigmoid": [{}, {"alpha": 0.4, "beta": 0.1}],
