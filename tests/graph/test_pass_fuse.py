@@ -18,6 +18,7 @@ CONSTANTS: dict[str, Any] = {
     "zero": F(0), "half": F(0.5), "one": F(1), "three": F(3), "five": F(5), "six": F(6),
     "sixth": F(1 / 6), "fifth": F(0.2), "tenth": F(0.1), "steep": F(1.5), "quick": F(1.702),
     "root2": F(2**0.5), "inv2": F(0.5**0.5), "bend": F(0.044715), "rootpi": F((2 / np.pi) ** 0.5), "row": noise(8),
+    "deep": np.full((1, 1, 1), 0.1, F),
 }  # fmt: skip
 GATE = "a = Add(x, three) c = Clip(a, zero, six)"
 CUBE = "q = Mul(x, x) c = Mul(q, x) b = Mul(bend, c) s = Add(b, x) m = Mul(rootpi, s) t = Tanh(m) a = Add(one, t)"
@@ -65,6 +66,7 @@ KEPT: dict[str, str] = {
     "max with a steeper line": "m = Mul(x, steep) y = Max(x, m)",
     "max of two tensors": "n = Neg(x) y = Max(x, n)",
     "max with a row": "y = Max(x, row)",
+    "max with a line that adds an axis": "m = Mul(x, deep) y = Max(x, m)",
     "crossing bounds": "y = Clip(x, six, zero)",
 }
 

@@ -58,6 +58,10 @@ STAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "uncounted pads of its own": (f"q = Pad(x, p) y = {AVERAGE}, pads = [1, 1, 1, 1]>(q)", {"p": SPATIAL}),
     "a ceiling": (f"q = Pad(x, p) y = {AVERAGE}, strides = [2, 2], ceil_mode = 1>(q)", {"p": SPATIAL}),
     "a window in the padding": (f"r = Relu(x) q = Pad(r, p) y = {POOL}(q)", {"p": WIDE}),
+    "a spread window": (
+        "r = Relu(x) q = Pad(r, p) y = MaxPool<kernel_shape = [3, 3], dilations = [2, 2]>(q)",
+        {"p": SPATIAL},
+    ),
 }
 
 
@@ -65,6 +69,11 @@ STAYS: dict[str, tuple[str, dict[str, Any]]] = {
 def test_look_alikes_of_a_foldable_pad_stay(why: str) -> None:
     body, constants = STAYS[why]
     assert apply(fold_pad, build(body, **constants)) == 0
+
+
+def test_a_pad_stays_before_a_max_pool_whose_indices_are_read() -> None:
+    body = f"r = Relu(x) q = Pad(r, p) y, i = {POOL}(q)"
+    assert apply(fold_pad, build(body, outputs="float y, int64 i", p=SPATIAL)) == 0
 
 
 def test_a_mean_over_space_is_a_global_pool() -> None:
@@ -145,6 +154,12 @@ def test_transposes_around_what_knows_the_axes_stay(body: str) -> None:
     model = build(body, outputs="float y, float z", **constants)
     apply(cancel_transposes, model)
     assert ops(model).count("Transpose") == 2
+
+
+def test_a_transpose_stays_beside_a_constant_that_adds_an_axis() -> None:
+    body = "t = Transpose<perm = [1, 0, 2]>(x) s = Add(t, two) y = Transpose<perm = [0, 2, 1, 3]>(s)"
+    model = build(body, inputs="float[2, 3, 4] x", two=np.full((1, 1, 1, 1), 2, F))
+    assert apply(cancel_transposes, model) == 0
 
 
 def half_model() -> ir.Model:

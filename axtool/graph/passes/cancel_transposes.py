@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from axtool.graph.passes.work import Work, constant, made_by, only_reader, scalar
+from axtool.graph.passes.work import Work, constant, made_by, only_reader, rank_of, scalar
 
 UNARY = {
     "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip", "HardSwish", "HardSigmoid", "Elu", "Selu", "Softplus", "Exp", "Abs",
@@ -68,8 +68,9 @@ def _through(node: ir.Node) -> int | None:
         return 0
     if node.op_type in BINARY and node.domain == "" and len(node.inputs) == 2:
         for at in (0, 1):
-            # A one-element constant reads the same in any order of axes.
-            if scalar(node.inputs[1 - at]) is not None and constant(node.inputs[at]) is None:
+            # A one-element constant reads the same in any order of axes, unless it adds axes of its own.
+            same_rank = rank_of(node.inputs[at]) == rank_of(node.outputs[0])
+            if same_rank and scalar(node.inputs[1 - at]) is not None and constant(node.inputs[at]) is None:
                 return at
     return None
 

@@ -48,17 +48,22 @@ def _fold(work: Work, node: ir.Node) -> bool:
     return True
 
 
-def _legal(node: ir.Node, pad: ir.Node, value: float, own: tuple[int, ...], total: tuple[int, ...]) -> bool:
+def _legal(node: ir.Node, pad: ir.Node, number: float, own: tuple[int, ...], total: tuple[int, ...]) -> bool:
     if node.op_type == "Conv":
-        return value == 0
+        return number == 0
     kernel: Any = node.attributes["kernel_shape"].as_ints()
     if any(pad_size >= size for pad_size, size in zip(total, tuple(kernel) * 2, strict=True)):
         return False  # a pooling window may not lie wholly in the padding
+    spread = node.attributes.get("dilations")
+    if spread is not None and any(step != 1 for step in spread.as_ints()):
+        return False  # nor may the cells of a spread one, on both sides of a small image
     ceil = node.attributes.get("ceil_mode")
     if ceil is not None and ceil.as_int():
         return False
     if node.op_type == "MaxPool":
+        if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+            return False  # the indices count the padded pixels
         source = made_by(pad.inputs[0], *NOT_NEGATIVE)
-        return value == -math.inf or (value == 0 and not any(own) and source is not None)
+        return number == -math.inf or (number == 0 and not any(own) and source is not None)
     counted = node.attributes.get("count_include_pad")
-    return value == 0 and (not any(own) or (counted is not None and counted.as_int() == 1))
+    return number == 0 and (not any(own) or (counted is not None and counted.as_int() == 1))

@@ -87,7 +87,7 @@ def _write(work: Work, node: ir.Node, value: ir.Value, lo: float, hi: float) -> 
 
 
 def _leaky(work: Work, node: ir.Node) -> bool:
-    """Max(x, a * x) with 0 <= a <= 1, in either order."""
+    """Max(x, a * x) with 0 <= a <= 1, in either order, where the slope adds no axes."""
     if node.op_type != "Max" or len(node.inputs) != 2:
         return False
     for value, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
@@ -95,7 +95,7 @@ def _leaky(work: Work, node: ir.Node) -> bool:
         if product is None or other is None or other in work.given or not feeds_only(other, node):
             continue
         factors = list(product.inputs)
-        if value not in factors:
+        if value not in factors or rank_of(value) != rank_of(node.outputs[0]):
             continue
         slope = scalar(factors[1 - factors.index(value)])
         if slope is not None and 0 <= slope <= 1:
