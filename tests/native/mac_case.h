@@ -57,6 +57,7 @@ inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int
   c.w.assign(size_t(blocks) * taps * tap_bytes, 0);
   c.params.assign(size_t(blocks) * 64, 0);
   const int per_group = blocks_of(coutg), largest = r.in(0, 1) ? 128 : r.in(1, 64), outliers = r.in(2, 200);
+  const bool steep = !wild_f && r.in(0, 2) == 0;  // scales of 1/2 and more, mixed with others
   for (int b = 0; b < blocks; ++b)
     for (int lane = 0; lane < 16; ++lane) {
       int32_t *p = c.params.data() + b * 64 + lane;
@@ -72,6 +73,7 @@ inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int
       p[16] = r.in(0, 9) ? r.in(1 << 14, 1 << 24) : int32_t(r.engine() >> 1);
       p[32] = wild_f ? r.in(0, r.in(0, 1) ? 62 : 31) : 31;
       if (wild_f && r.in(0, 1)) p[16] = r.in(0, 3);
+      if (steep && r.in(0, 2)) p[16] = r.in(1 << 30, INT32_MAX), p[32] = r.in(r.in(0, 9) ? 24 : 17, 31);
       p[48] = sum;
     }
 }

@@ -37,6 +37,19 @@ inline __m256i avx2_scale(__m256i acc, const Avx2Doubled &s) {
   return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }
 
+// The same with sums that are limited and shifted first (see mac_limit).
+struct Avx2Limited : Avx2Doubled {
+  __m256i least, most, shift;
+  Avx2Limited(const BlockOut &out, int c)
+      : Avx2Doubled(out, c), least(avx2_load(out.least + c)), most(avx2_load(out.most + c)),
+        shift(avx2_load(out.shift + c)) {}
+};
+
+inline __m256i avx2_scale(__m256i acc, const Avx2Limited &s) {
+  acc = _mm256_min_epi32(_mm256_max_epi32(acc, s.least), s.most);
+  return avx2_scale(_mm256_sllv_epi32(acc, s.shift), static_cast<const Avx2Doubled &>(s));
+}
+
 inline __m256i avx2_limit(__m256i v, __m256i lo, __m256i hi) {
   v = _mm256_blendv_epi8(v, hi, _mm256_cmpgt_epi64(v, hi));
   return _mm256_blendv_epi8(v, lo, _mm256_cmpgt_epi64(lo, v));
@@ -152,11 +165,18 @@ AVX2_INLINE void avx2_finish_as(const MacTask &t, const Scale &s0, const Scale &
   }
 }
 
-// Scales below 1/2 are nearly all there are; no scale gives an f over 31, which takes the plain road.
+// Scales below 1/2 are nearly all there are without a table, up to 2^12 with one; no scale gives an f over 31, which
+// takes the plain road.
 AVX2_INLINE void avx2_finish(const MacTask &t, const BlockOut &out, int n, const __m256i (*acc)[2],
                              int8_t *const *y, int c) {
   if (out.half_mantissa) {
     const Avx2Doubled s0(out, 0), s1(out, 8);
+    if (out.by_value) return avx2_finish_values(s0, s1, out, n, acc, y, c);
+    return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c)
+                 : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);
+  }
+  if (out.limited) {
+    const Avx2Limited s0(out, 0), s1(out, 8);
     if (out.by_value) return avx2_finish_values(s0, s1, out, n, acc, y, c);
     return t.act ? avx2_finish_as<true>(t, s0, s1, out, n, acc, y, c)
                  : avx2_finish_as<false>(t, s0, s1, out, n, acc, y, c);

@@ -17,7 +17,18 @@ struct BlockOut {
   int max_f, min_f;
   bool half_mantissa;     // every f is 31 and every mantissa under 2^30: 2 * m fits int32 too,
   int32_t even[16], odd[16];  // and here it is, in the even lanes: of these channels, of their right neighbours
+  bool limited;           // or every channel is such or scales by 1/2 .. 2^12: then, clamped to these first, a sum can be
+  int32_t least[16], most[16], shift[16];  // shifted left by 32 - f, times m (even, odd) and the result is the upper half
 };
+
+// Scales of 1/2 and more take every sum beyond 2^17 out of int16, where all that follows saturates: so clamping it to
+// 2^17 changes nothing. `m` is what the shifted sum is multiplied with.
+inline bool mac_limit(BlockOut *out, int i, int32_t m, int f, int32_t *factor) {
+  const bool small = f == 31 && m >= 0 && m < 1 << 30;
+  out->least[i] = small ? INT32_MIN : -(1 << 17), out->most[i] = small ? INT32_MAX : 1 << 17;
+  out->shift[i] = small ? 0 : 32 - f, *factor = small ? 2 * m : m;
+  return small || (m >= 1 << 30 && f >= 19 && f <= 31);
+}
 
 inline void mac_set_out(BlockOut *out, const int32_t *params, int channels, const int8_t *by_value) {
   out->params = params, out->channels = channels, out->by_value = by_value;
@@ -27,9 +38,14 @@ inline void mac_set_out(BlockOut *out, const int32_t *params, int channels, cons
     out->max_f = mac_max(out->max_f, params[32 + i]);
   }
   out->half_mantissa = out->min_f == 31 && out->max_f == 31;
-  for (int i = 0; i < channels; ++i) out->half_mantissa &= params[16 + i] < 1 << 30;
+  for (int i = 0; i < channels; ++i) out->half_mantissa &= params[16 + i] >= 0 && params[16 + i] < 1 << 30;
+  int32_t factors[16] = {};
+  out->limited = true;
+  for (int i = 0; i < channels; ++i)
+    out->limited &= mac_limit(out, i, params[16 + i], params[32 + i], factors + i);
+  for (int i = channels; i < 16; ++i) out->least[i] = out->most[i] = out->shift[i] = 0;
   for (int i = 0; i < 16; i += 2) {
-    out->even[i] = mac_wrap_mul(params[16 + i], 2), out->odd[i] = mac_wrap_mul(params[17 + i], 2);
+    out->even[i] = factors[i], out->odd[i] = factors[i + 1];
     out->even[i + 1] = out->odd[i + 1] = 0;
   }
 }
