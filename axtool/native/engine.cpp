@@ -96,10 +96,8 @@ Engine::Work &Engine::work_for(const std::vector<TapView> &taps) {
   return tapped_;
 }
 
-void Engine::run(Memory ext, Memory ocm, const std::vector<TapView> &taps, const std::vector<int8_t *> &outs) {
-  std::lock_guard<std::mutex> one_at_a_time(running_);
+void Engine::check_memories(const Memory *memories) const {
   const char *const names[] = {"ext", "ocm"};
-  const Memory memories[] = {ext, ocm};
   for (int i = 0; i < 2; ++i) {
     if (memories[i].size < sizes_.bytes[i])
       throw Refusal(std::string(names[i]) + " has " + std::to_string(memories[i].size) + " bytes, the commands need " +
@@ -107,6 +105,22 @@ void Engine::run(Memory ext, Memory ocm, const std::vector<TapView> &taps, const
     if (reinterpret_cast<uintptr_t>(memories[i].bytes) % 4)
       throw Refusal(std::string(names[i]) + " must begin at a multiple of 4 bytes");
   }
+}
+
+int64_t Engine::freeze(Memory ext, Memory ocm) {
+  std::lock_guard<std::mutex> one_at_a_time(running_);
+  const Memory memories[] = {ext, ocm};
+  check_memories(memories);
+  int8_t *const bases[] = {ext.bytes, ocm.bytes};
+  const int64_t bytes = freeze_steps(plain_.schedule, bases, isa_);
+  reserve(plain_.schedule);
+  return bytes;
+}
+
+void Engine::run(Memory ext, Memory ocm, const std::vector<TapView> &taps, const std::vector<int8_t *> &outs) {
+  std::lock_guard<std::mutex> one_at_a_time(running_);
+  const Memory memories[] = {ext, ocm};
+  check_memories(memories);
   std::vector<int8_t *> bases = {ext.bytes, ocm.bytes};
   bases.insert(bases.end(), outs.begin(), outs.end());
   execute(work_for(taps), bases.data());

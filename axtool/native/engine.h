@@ -31,6 +31,10 @@ class Engine {
   // is unspecified unless the engine was made with merge = false. One run at a time; others wait.
   void run(Memory ext, Memory ocm, const std::vector<TapView> &taps, const std::vector<int8_t *> &outs);
 
+  // Arrange, for later runs without taps, the constants that such runs read straight from `ext` and no command writes;
+  // returns the bytes that this takes. From then on those runs do not look at the constants in ext any more.
+  int64_t freeze(Memory ext, Memory ocm);
+
   int64_t step_count() const { return int64_t(plain_.schedule.steps.size()); }
   int threads() const { return team_.size(); }
   Isa isa() const { return isa_; }
@@ -46,6 +50,7 @@ class Engine {
   void run_piece(const Step &step, const Box &piece, int8_t *const *bases, void *scratch);
   void run_staged(const Step &step, int8_t *const *bases, void *scratch);
   void reserve(const Schedule &schedule);
+  void check_memories(const Memory *memories) const;
 
   std::vector<Layer> layers_;
   std::vector<Command> commands_;

@@ -119,6 +119,15 @@ NB_MODULE(_native, m) {
           "merge"_a = true)
       .def("run", &run, "ext"_a, "ocm"_a, "taps"_a = nb::none(),
            "Run every command over the two memories; ValueError for what does not fit.")
+      .def(
+          "freeze",
+          [](Engine &engine, const Bytes &ext, const Bytes &ocm) {
+            nb::gil_scoped_release free_threads;
+            return engine.freeze(memory_of(ext), memory_of(ocm));
+          },
+          "ext"_a, "ocm"_a,
+          "Arrange the constants in ext once, for later runs without taps, which then ignore what is written there; "
+          "returns the bytes that this takes.")
       .def_prop_ro("steps", &Engine::step_count, "Steps that a run without taps takes: commands left after merging.")
       .def_prop_ro("threads", &Engine::threads)
       .def_prop_ro("isa", [](const Engine &engine) { return std::string(isa_name(engine.isa())); });

@@ -37,6 +37,7 @@ struct Call {
   Isa isa;
   const Loops &loops;
   void *scratch;  // 64-byte aligned
+  const MacFrozen *frozen = nullptr;  // of a MAC layer's step, see Engine::freeze
 };
 
 struct OpInfo {

@@ -1,6 +1,7 @@
 // Commands -> steps that need one barrier each: loads that may be read at their source are left out, neighbours of a
 // layer are joined, and every step is cut into pieces for the threads. Only what is proven by byte ranges is done.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "check.h"
@@ -19,6 +20,7 @@ struct Step {
   bool load;               // ext -> ocm
   bool staged;             // its result is written when all of it is known: what it writes, it may still have to read
   std::vector<Box> pieces;  // of the tile
+  std::shared_ptr<const MacFrozen> frozen = {};  // see Engine::freeze
 };
 
 // A copy of a view into memory 2 + index after a command; see Engine::run.
@@ -35,6 +37,9 @@ struct Schedule {
 
 Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Command> &commands,
                        const std::vector<TapView> &taps, const Sizes &sizes, int threads, Isa isa, bool merge);
+
+// Freezes the weights of every MAC step that reads them from ext where no step writes them. Returns the bytes it takes.
+int64_t freeze_steps(Schedule &schedule, int8_t *const *bases, Isa isa);  // freeze.cpp
 
 // The parts of make_schedule.
 void elide_loads(std::vector<Step> &steps, const Sizes &sizes);      // elide.cpp

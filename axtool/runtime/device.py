@@ -26,6 +26,7 @@ class DeviceSession:
         self.plan, self.program = plan, plan.program
         self.engine = open_plan(plan, engine, threads, isa)
         self._memories = new_images(plan)
+        self.engine.freeze(self._memories["ext"], self._memories["ocm"])  # nothing here writes constants again
         self._watch = Watch(plan, ())
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Float]:

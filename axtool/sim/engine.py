@@ -36,6 +36,12 @@ class Engine(Protocol):
         ocm holds afterwards is then not specified.
         """
 
+    def freeze(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8]) -> int:
+        """Arrange the weights that are in `ext` once, for later runs without taps: the bits stay, time is saved.
+
+        From then on such runs need not see what the host writes over those weights. Returns the bytes that this takes.
+        """
+
 
 def open_engine(
     name: str,

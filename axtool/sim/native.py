@@ -40,6 +40,10 @@ class NativeEngine:
             if line is not tap:
                 tap.out[...] = line.out
 
+    def freeze(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8]) -> int:
+        """Arrange the weights in ext that no command writes, for later runs without taps. The bytes it takes."""
+        return int(self._engine.freeze(ext, ocm))
+
 
 def _in_one_piece(tap: Tap) -> Tap:
     """The tap itself, or one with an array whose bytes follow each other, to be copied where the first wanted it."""

@@ -46,6 +46,10 @@ class ReferenceEngine:
             for tap in after.get(index, ()):
                 tap.out[...] = seen(memories, tap.view)
 
+    def freeze(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8]) -> int:
+        """Nothing to arrange: this engine reads its operands where they are."""
+        return 0
+
     def _step(self, command: Command, memories: Memories) -> None:
         target = command.writes[0]
         if command.kind != "compute":

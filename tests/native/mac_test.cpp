@@ -1,5 +1,6 @@
 // mac_test [cases] [first seed]: every available instruction set against the portable loops, on random tasks.
-// Exit 1 and the task at the first difference. Cutting a box into the pieces of mac_pieces must change nothing either.
+// Exit 1 and the task at the first difference. Cutting a box into the pieces of mac_pieces must change nothing either,
+// nor freezing its weights.
 #include "mac_case.h"
 
 using namespace axtool;
@@ -11,8 +12,9 @@ static bool testable(Isa isa) {
   return isa_available(isa);
 }
 
-static std::vector<int8_t> run(const Case &c, Isa isa) {
+static std::vector<int8_t> run(const Case &c, Isa isa, const MacFrozen *frozen = nullptr) {
   MacTask t = c.t;
+  t.frozen = frozen;
   Guarded y(c.y_bytes), scratch(mac_scratch_bytes(t, isa), 64);
   memset(y.data, 0x55, c.y_bytes);
   memset(scratch.data, 0x5a, mac_scratch_bytes(t, isa));
@@ -28,7 +30,7 @@ static int block_of(const MacTask &t, int c) {
   return c / cout * blocks_of(cout) + c % cout / 16;
 }
 
-static std::vector<int8_t> run_in_pieces(const Case &c, Isa isa, int threads) {
+static std::vector<int8_t> run_in_pieces(const Case &c, Isa isa, int threads, const MacFrozen *frozen = nullptr) {
   const MacTask &t = c.t;
   Guarded y(c.y_bytes);
   memset(y.data, 0x55, c.y_bytes);
@@ -37,6 +39,7 @@ static std::vector<int8_t> run_in_pieces(const Case &c, Isa isa, int threads) {
   for (int dy = 0; dy < t.oh; dy += size.rows)
     for (int dc = 0; dc < t.on; dc += size.channels) {
       MacTask p = t;
+      p.frozen = frozen;
       p.oy += dy, p.oc += dc;
       p.oh = std::min(size.rows, t.oh - dy), p.on = std::min(size.channels, t.on - dc);
       p.y = reinterpret_cast<int8_t *>(y.data) + dy * t.y_row + dc;
@@ -57,8 +60,12 @@ int main(int argc, char **argv) {
     for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot}) {
       if (!testable(isa)) continue;
       const bool same = run(*c, isa) == want, pieces = run_in_pieces(*c, isa, 1 + seed % 4) == want;
-      if (same && pieces) continue;
-      printf("%s differs%s from portable, seed %d: ", isa_name(isa), same ? " in pieces" : "", seed);
+      const MacFrozenPtr frozen = mac_freeze(c->t, isa, true);
+      const bool still = !frozen || (run(*c, isa, frozen.get()) == want &&
+                                     run_in_pieces(*c, isa, 1 + seed % 4, frozen.get()) == want);
+      if (same && pieces && still) continue;
+      const char *how = !same ? "" : !pieces ? " in pieces" : " with frozen weights";
+      printf("%s differs%s from portable, seed %d: ", isa_name(isa), how, seed);
       describe(c->t);
       return 1;
     }

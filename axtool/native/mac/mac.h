@@ -11,11 +11,14 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace axtool {
 
 enum class MacKind : int { conv, depthwise, conv_transpose };
 enum class Isa : int { portable, avx2, avx512vnni, neon_dot };
+
+struct MacFrozen;
 
 struct MacTask {
   MacKind kind;
@@ -35,6 +38,7 @@ struct MacTask {
   int oy, ox, oc, oh, ow, on;          // oc is a multiple of 16 inside its group (depthwise: of 16)
   int8_t *y;
   int64_t y_row, y_pixel;
+  const MacFrozen *frozen;             // of a box that this one is a part of, or null
 };
 
 // Bytes of scratch memory (64-byte aligned) that run_mac wants for this task on this ISA.
@@ -42,6 +46,14 @@ size_t mac_scratch_bytes(const MacTask &task, Isa isa);
 
 // Compute the box on one thread. Same bits on every ISA.
 void run_mac(const MacTask &task, Isa isa, void *scratch);
+
+// The weights of a box's channels, arranged once for all later boxes of the same layer and channels, which name them in
+// `frozen` and then read the weights there. Needs of the task all but x and y. Null where nothing is gained, or with
+// `always` only where there is no such form.
+struct MacFree { void operator()(MacFrozen *frozen) const; };
+using MacFrozenPtr = std::unique_ptr<MacFrozen, MacFree>;
+MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, bool always = false);
+size_t mac_frozen_bytes(const MacFrozen &frozen);
 
 // How a box should be cut for `threads` workers: rows of a piece, channels of a piece (a multiple of 16, or on).
 struct MacPieces { int rows, channels; };

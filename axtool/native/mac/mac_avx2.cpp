@@ -5,6 +5,7 @@
 
 #include "mac_avx2_bytes.h"
 #include "mac_avx2_depthwise.h"
+#include "mac_avx2_freeze.h"
 #include "mac_avx2_winograd.h"
 #include "mac_conv.h"
 #include "mac_depthwise.h"
@@ -109,6 +110,7 @@ struct Avx2Few : Avx2 {
 }  // namespace
 
 size_t mac_scratch_avx2(const MacTask &t) {
+  if (t.frozen) return Avx2Packed(t, nullptr).scratch_bytes;
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, nullptr).scratch_bytes;
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, nullptr).scratch_bytes;
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, nullptr).scratch_bytes;
@@ -118,7 +120,13 @@ size_t mac_scratch_avx2(const MacTask &t) {
   return pairs > bytes ? pairs : bytes;
 }
 
+MacFrozen *mac_freeze_avx2(const MacTask &t, bool always) {
+  const bool gains = Avx2Packed::gains(t) && !WinogradDriver<Avx2>::suits(t);
+  return Avx2Packed::suits(t) && (gains || always) ? avx2_freeze(t) : nullptr;
+}
+
 void run_mac_avx2(const MacTask &t, void *scratch) {
+  if (t.frozen) return Avx2Packed(t, scratch).run();
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, scratch).run();
   if (WinogradDriver<Avx2>::suits(t)) return WinogradDriver<Avx2>(t, scratch).run();
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, scratch).run();
@@ -133,5 +141,6 @@ namespace axtool {
 size_t mac_scratch_avx2(const MacTask &) { return 64; }
 void run_mac_avx2(const MacTask &t, void *) { run_mac_portable(t); }
 bool mac_built_avx2() { return false; }
+MacFrozen *mac_freeze_avx2(const MacTask &, bool) { return nullptr; }
 }  // namespace axtool
 #endif

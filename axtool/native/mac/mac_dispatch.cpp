@@ -1,11 +1,14 @@
 // Which variant runs, and how a box is cut for threads.
+#include <cstdlib>
 #include <initializer_list>
+#include <new>
 
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
 
+#include "mac_frozen.h"
 #include "mac_scalar.h"
 #include "mac_variants.h"
 
@@ -59,6 +62,22 @@ void run_mac(const MacTask &task, Isa isa, void *scratch) {
     case Isa::neon_dot: return run_mac_neon(task, scratch);
     default: return run_mac_portable(task);
   }
+}
+
+MacFrozen *mac_new_frozen(int oc, int halves, size_t room, int8_t **rest) {
+  const size_t head = (sizeof(MacFrozen) + 63) / 64 * 64;
+  const size_t table = (sizeof(MacFrozenHalf) * size_t(halves) + 63) / 64 * 64;
+  char *memory = static_cast<char *>(aligned_alloc(64, head + table + (room + 63) / 64 * 64));
+  if (!memory) throw std::bad_alloc();
+  *rest = reinterpret_cast<int8_t *>(memory + head + table);
+  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenHalf *>(memory + head)};
+}
+
+void MacFree::operator()(MacFrozen *frozen) const { free(frozen->memory); }
+size_t mac_frozen_bytes(const MacFrozen &frozen) { return frozen.bytes; }
+
+MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, bool always) {
+  return MacFrozenPtr(isa == Isa::avx2 ? mac_freeze_avx2(task, always) : nullptr);
 }
 
 namespace {
