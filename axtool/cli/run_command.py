@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axtool.cli import options as o
-from axtool.cli.console import Force, Json, Quiet, Verbose, emit, set_up
+from axtool.cli.console import Force, Json, Quiet, Verbose, emit, say, set_up
 
 if TYPE_CHECKING:
     from axtool.inputs.prepare import Preparation
@@ -32,6 +32,9 @@ def run_command(
         str, typer.Option("--engine", "-e", metavar="native|reference|float", help="The bits of the first two agree.")
     ] = "native",
     threads: Annotated[int, typer.Option("--threads", min=1, max=256, help="Of the native engine and the host.")] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, help="Times are medians of N frames, after a warm-up.")
+    ] = 1,
     isa: Annotated[
         str, typer.Option("--isa", metavar="NAME", help="auto, portable, avx2, avx512vnni or neon_dot.")
     ] = "auto",
@@ -54,6 +57,9 @@ def run_command(
     verbose: Verbose = False,
 ) -> None:
     """Run a model on one input and print what comes out.
+
+    Times are of a warm frame: prepare is the input, from its file; device and host are the stages; frame is
+    device, host and what passes between them, without prepare.
 
     \b
     Examples:
@@ -81,19 +87,27 @@ def run_command(
 
         reading = Reading(o.shapes(input_shape), o.dims(dim), permissive=permissive, fix_fp16=fix_fp16)
         frame = run_onnx(
-            model, items, load_target(target), reading, prepare=prepare, preprocess=preprocess, threads=threads
-        )
+            model, items, load_target(target), reading,
+            prepare=prepare, preprocess=preprocess, threads=threads, repeat=repeat,
+        )  # fmt: skip
     else:
         from axtool.runtime.frame import run_axm
 
-        frame = run_axm(model, items, prepare=prepare, preprocess=preprocess, engine=engine, threads=threads, isa=isa)
+        frame = run_axm(
+            model, items,
+            prepare=prepare, preprocess=preprocess, engine=engine, threads=threads, isa=isa, repeat=repeat,
+        )  # fmt: skip
     if out is not None:
         from axtool.inputs.arrays import save_arrays
 
         save_arrays(out, frame.outputs, force=force)
+        say(f"wrote {out}", quiet=quiet)
     if save is not None:
         write_whole(save, frame.drawn(save.suffix), force=force)
-    document = run_document(str(model), frame.engine, frame.outputs, frame.times_s, frame.modelled_ms, frame.result)
+        say(f"wrote {save}", quiet=quiet)
+    document = run_document(
+        str(model), frame.engine, frame.outputs, frame.times_s, frame.modelled_ms, frame.result, frame.repeats
+    )
     if as_json:
         emit(document)
     else:

@@ -52,7 +52,9 @@ def list_command(as_json: Json = False, quiet: Quiet = False, verbose: Verbose =
     if as_json:
         emit({**header("axzoo list"), "models": [entry_document(entry) for entry in found]})
     else:
-        typer.echo(table(("model", "task", "licence", "source", "what it is"), list_rows(found)))
+        typer.echo(
+            table(("model", "task", "licence", "source", "what it is"), list_rows(found), prose=(4,), droppable=(3, 2))
+        )
 
 
 @app.command("info")

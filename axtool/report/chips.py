@@ -37,13 +37,17 @@ def chips_text(document: Mapping[str, Any]) -> str:
         )
         for row in document["targets"]
     ]  # fmt: skip
-    text = table(columns, rows, right=(1, 2, 3, 4, 5))
+    text = table(columns, rows, right=(1, 2, 3, 4, 5), prose=(6,), droppable=(2, 5))
     if "values" not in document:
         return text
     values = _leaves(document["values"])
     sources = document["values"].get("provenance", {})
-    lines = [(key, value, sources.get(key, "")) for key, value in values if not key.startswith("provenance")]
-    return text + "\n" + table(("constant", "value", "provenance"), lines)
+    lines = [
+        (key, _plain(value), unit(key), sources.get(key, ""))
+        for key, value in values
+        if not key.startswith("provenance")
+    ]
+    return text + "\n" + table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,))
 
 
 def _summary(target: Target) -> dict[str, Any]:
@@ -59,6 +63,28 @@ def _summary(target: Target) -> dict[str, Any]:
         "read_bytes_per_s": target.external.read_bytes_per_s,
         "write_bytes_per_s": target.external.write_bytes_per_s,
     }
+
+
+# A word in the name of a constant, and the unit of its value; the first that fits.
+UNITS = {
+    "clock_hz": "Hz",
+    "bytes_per_s": "B/s",
+    "bytes_per_cycle": "B/cycle",
+    "bytes": "B",
+    "cycles": "cycles",
+    "costs.": "cycles",
+}
+
+
+def unit(key: str) -> str:
+    """The unit of a constant by its dotted name; empty for a count or a name."""
+    return next((unit for word, unit in UNITS.items() if word in key), "")
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return f"{value:,.12g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 def _leaves(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from axtool.artefact.axm import Artefact, DeviceStage
 from axtool.report.prepared import effective, prepared_text
-from axtool.report.units import header, large, seconds, size
+from axtool.report.units import header, large, plural, seconds, size
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 
@@ -55,12 +55,13 @@ def compiled_text(document: dict[str, Any]) -> str:
     device, nodes, macs = document["device"], document["nodes"], document["macs"]
     share = 100 * macs["device"] / max(macs["device"] + macs["host"], 1)
     calibration = document["calibration"]
-    samples = f", {calibration['samples']} samples" if calibration["samples"] else ""
+    samples = f", {plural(calibration['samples'], 'sample')}" if calibration["samples"] else ""
+    total = plural(nodes["device"] + nodes["host"], "node")
     return "\n".join(
         (
             f"{document['file']}: {size(document['file_bytes'])} for {document['target']}",
-            f"  device      {nodes['device']} of {nodes['device'] + nodes['host']} nodes, {share:.1f} % of "
-            f"{large(macs['device'] + macs['host'])} MACs, {len(document['stages'])} stages",
+            f"  device      {nodes['device']} of {total} after passes, {share:.1f} % of "
+            f"{large(macs['device'] + macs['host'])} MACs, {plural(len(document['stages']), 'stage')}",
             f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}",
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",

@@ -8,7 +8,7 @@ from typing import Any
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
-from axtool.report.units import large, shape, size
+from axtool.report.units import large, plural, shape, size
 
 
 def info_text(document: Mapping[str, Any], *, support: bool, layers: bool, tensors: bool, memory: bool) -> str:
@@ -20,7 +20,15 @@ def info_text(document: Mapping[str, Any], *, support: bool, layers: bool, tenso
     for stage in devices:
         if layers:
             rows = [(x["index"], x["op"], x["name"], x["output"], ", ".join(x["origin"])) for x in stage["layers"]]
-            parts.append(table(("#", "op", "layer", "output", "from ONNX nodes"), rows, title="Layers", right=(0,)))
+            parts.append(
+                table(
+                    ("#", "op", "layer", "output", "from ONNX nodes"),
+                    rows,
+                    title="Layers",
+                    right=(0,),
+                    droppable=(4, 3),
+                )
+            )
         if tensors:
             parts.append(_tensors(stage["tensors"]))
         if memory:
@@ -42,7 +50,7 @@ def _summary(document: Mapping[str, Any]) -> str:
     if "parameters" in document:
         lines.append(f"  weights {large(document['parameters'])} parameters")
     lines.append(
-        f"  split   {nodes - len(host)} of {nodes} nodes on the device: "
+        f"  split   {nodes - len(host)} of {plural(nodes, 'node')} after passes on the device: "
         + " | ".join(f"{s['kind']}" for s in document["stages"])
         + ("" if not host else f"; host: {_few([row['op'] for row in host])} (--support says why)")
     )
@@ -57,12 +65,12 @@ def _details(document: Mapping[str, Any]) -> list[str]:
             if stage["kind"] == "device":
                 memory = stage["memory_bytes"]
                 lines.append(
-                    f"  plan    {len(stage['layers'])} layers, {stage['commands']} commands, "
+                    f"  plan    {plural(len(stage['layers']), 'layer')}, {plural(stage['commands'], 'command')}, "
                     f"{size(memory.get('ocm', 0))} on chip, {size(memory.get('ext', 0))} external, "
                     f"{size(stage['constant_bytes'])} of it constants"
                 )
         quantization, provenance = document["quantization"], document["provenance"]
-        samples = f", {quantization['samples']} samples" if quantization.get("samples") else ""
+        samples = f", {plural(quantization['samples'], 'sample')}" if quantization.get("samples") else ""
         lines.append(f"  ranges  {quantization.get('method', '')}{samples}")
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
@@ -89,7 +97,13 @@ def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
         )
         for row in rows
     ]  # fmt: skip
-    return table(("tensor", "shape", "format", "scale", "zero point", "range"), cells, title="Tensors", right=(3, 4))
+    return table(
+        ("tensor", "shape", "format", "scale", "zero point", "range"),
+        cells,
+        title="Tensors",
+        right=(3, 4),
+        droppable=(2, 4, 3),
+    )
 
 
 def _memory(stage: Mapping[str, Any]) -> str:
@@ -98,7 +112,7 @@ def _memory(stage: Mapping[str, Any]) -> str:
         for s in stage["slots"]
     ]
     columns = ("tensor", "memory", "offset (bytes)", "size (bytes)", "first layer", "last layer")
-    return table(columns, cells, title="Memory plan", right=(2, 3, 4, 5))
+    return table(columns, cells, title="Memory plan", right=(2, 3, 4, 5), droppable=(5, 4))
 
 
 def _few(names: Sequence[str]) -> str:

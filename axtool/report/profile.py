@@ -36,9 +36,17 @@ class Request:
     dims: Mapping[str, int] = field(default_factory=dict)
 
 
-def profile(request: Request, step: Callable[[str], None] = lambda name: None) -> tuple[Timing, ...]:
+@dataclass(frozen=True)
+class Profiled:
+    """The timing of each device stage, and how many nodes run beside them, which no timing counts."""
+
+    timings: tuple[Timing, ...]
+    host_nodes: int = 0
+
+
+def profile(request: Request, step: Callable[[str], None] = lambda name: None) -> Profiled:
     """The timing of each device stage. Raises UnsupportedError when the device runs nothing of the model."""
-    target, plans = _plans(request, step)
+    target, plans, host_nodes = _plans(request, step)
     if not plans:
         raise UnsupportedError(
             "the device can run no part of this model",
@@ -47,25 +55,26 @@ def profile(request: Request, step: Callable[[str], None] = lambda name: None) -
             code="nothing-for-the-device",
         )
     step("timing")
-    return tuple(time_plan(planned, target) for planned in plans)
+    return Profiled(tuple(time_plan(planned, target) for planned in plans), host_nodes)
 
 
-def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[Plan]]:
+def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[Plan], int]:
     if not axm.is_axm(request.model):
         target = _changed(load_target(request.target or DEFAULT_TARGET), request.settings)
-        return target, _plans_of_onnx(request, target, step)
+        return target, *_plans_of_onnx(request, target, step)
     step("reading")
     artefact = axm.read(request.model)
     target = target_from_dict(artefact.target) if request.target is None else load_target(request.target)
     plans = [_legal(stage.plan, request.model) for stage in artefact.device_stages]
+    host_nodes = sum(row["kind"] == "host" for row in artefact.support)
     if request.target is None and not request.settings:
-        return target, plans
+        return target, plans, host_nodes
     target = _changed(target, request.settings)
     step("planning")
-    return target, [plan(_fitting(stage.program, target, request.model), target) for stage in plans]
+    return target, [plan(_fitting(stage.program, target, request.model), target) for stage in plans], host_nodes
 
 
-def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]) -> list[Plan]:
+def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]) -> tuple[list[Plan], int]:
     """Plans of a float model: every tensor gets the range [-1, 1], which changes no cycle."""
     from axtool.graph.front import Reading, read_front
     from axtool.graph.sites import sites_of
@@ -82,7 +91,7 @@ def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]
             ranges = dict.fromkeys(observed_names(sites, stage.inputs, stage.outputs), (-1.0, 1.0))
             numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
             plans.append(plan(lower(sites, numbers, target, stage.inputs, stage.outputs), target))
-    return plans
+    return plans, sum(verdict.kind == "host" for verdict in front.parts.verdicts)
 
 
 def _changed(target: Target, settings: tuple[str, ...]) -> Target:

@@ -8,16 +8,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import UsageError, nearest
-from axtool.report.tables import table
-from axtool.report.units import header, large, seconds, size
-from axtool.timing.ledger import CATEGORIES, Timing
+from axtool.report.profile import Profiled
+from axtool.report.tables import room, table
+from axtool.report.units import header, large, plural, seconds, size
+from axtool.timing.ledger import CATEGORIES
 
 KEYS = ("cycles", "macs", "read_bytes", "write_bytes", "index")
 GROUPS = ("layer", "op")
+LEGEND = (
+    "mac: MAC array; compute: ALU; data_array: transfers inside the array; data_ocm: on-chip memory;\n"
+    "data_external: external memory; other: entry, fence, drain. Bound by: the category with the most cycles."
+)
 
 
-def profile_document(model: str, timings: Sequence[Timing]) -> dict[str, Any]:
+def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
     """Totals and layers over all device stages, in order."""
+    timings = profiled.timings
     stages = [timing.to_dict() for timing in timings]
     layers = [{"stage": number, **layer} for number, stage in enumerate(stages) for layer in stage["layers"]]
     cycles = sum(stage["cycles"] for stage in stages)
@@ -31,6 +37,7 @@ def profile_document(model: str, timings: Sequence[Timing]) -> dict[str, Any]:
         "cycles": cycles,
         "latency_ms": sum(stage["latency_ms"] for stage in stages),
         "frames_per_s": first["clock_hz"] / cycles if cycles else None,
+        "host_nodes": profiled.host_nodes,
         "macs": sum(stage["macs"] for stage in stages),
         "mac_utilisation": sum(t.macs for t in timings) / max(cycles * timings[0].peak_macs_per_cycle, 1),
         "ledger_cycles": {name: sum(stage["ledger_cycles"][name] for stage in stages) for name in CATEGORIES},
@@ -69,19 +76,21 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
     cells = [
         (
             row["index"], row["op"], row["name"], large(row["macs"]), f"{row['cycles']:,}",
-            f"{100 * row['cycles'] / total:.1f} %", f"{100 * row['mac_utilisation']:.0f} %",
-            size(row["read_bytes"]), size(row["write_bytes"]), row["bound"].removeprefix("bound by "),
+            f"{100 * row['cycles'] / total:.1f} %", per_cent(row["mac_utilisation"]),
+            size(row["read_bytes"]), size(row["write_bytes"]), largest(row["ledger_cycles"]),
         )
         for row in rows
     ]  # fmt: skip
     columns = ("#", "op", "layer", "MACs", "cycles", "share", "MAC use", "read", "written", "bound by")
     frames = document["frames_per_s"]
+    beside = document["host_nodes"]
+    alone = f"device only; {plural(beside, 'host node')} not in it" if beside else "device only"
     return "\n".join(
         (
-            table(columns, cells, right=(0, 3, 4, 5, 6, 7, 8)),
+            table(columns, cells, right=(0, 3, 4, 5, 6, 7, 8), droppable=(9, 8, 7, 6, 3)),
             "",
             f"{document['target']} at {document['clock_hz'] / 1e9:g} GHz, modelled: {document['cycles']:,} cycles, "
-            f"{seconds(document['latency_ms'] / 1e3)}, {frames:,.1f} frames/s"
+            f"{seconds(document['latency_ms'] / 1e3)}, {frames:,.1f} frames/s ({alone})"
             if frames
             else "no cycles",
             f"{large(document['macs'])} MACs, {100 * document['mac_utilisation']:.1f} % of the array's peak; "
@@ -89,18 +98,31 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
             f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written",
             "",
             bars(document["ledger_cycles"]),
+            LEGEND,
             *(f"failed: {line}" for line in document["exceeded"]),
         )
     )
 
 
 def bars(ledger: Mapping[str, int], width: int = 40) -> str:
-    """The ledger as one bar a category; the bars sum to the total."""
+    """The ledger as one bar a category; the bars sum to the total. Bars are shorter in a narrow terminal."""
     total = max(sum(ledger.values()), 1)
+    width = max(8, min(width, (room() or 120) - 45))
     return "\n".join(
-        f"{name:<14}{'█' * round(width * value / total):<{width + 1}}{value:>14,}  {100 * value / total:5.1f} %"
+        f"{name:<14}{'█' * round(width * value / total):<{width + 1}}{value:>14,} cycles {100 * value / total:5.1f} %"
         for name, value in ledger.items()
     )
+
+
+def largest(ledger: Mapping[str, int]) -> str:
+    """The category with the most cycles; - where there are none."""
+    name = max(CATEGORIES, key=lambda category: ledger[category])
+    return name if ledger[name] else "-"
+
+
+def per_cent(share: float) -> str:
+    """58 %, and below ten one decimal: 3.4 %."""
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
 def profile_csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -141,7 +163,7 @@ def _by_op(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for name in CATEGORIES:
             group["ledger_cycles"][name] += row["ledger_cycles"][name]
     for group in groups.values():
-        group["name"] = f"{group.pop('count')} layers"
+        group["name"] = plural(group.pop("count"), "layer")
         group["mac_utilisation"] = group.pop("busy") / max(group["cycles"], 1)
         group["bound"] = max(CATEGORIES, key=lambda name: group["ledger_cycles"][name])
     return list(groups.values())

@@ -11,9 +11,14 @@ from numpy.typing import NDArray
 from axtool.report.tables import table
 from axtool.report.units import header, seconds, shape
 
+TOP = 5
 
-def output_row(name: str, array: NDArray[Any]) -> dict[str, Any]:
-    """Name, shape, type, and min, mean and max of the finite values (None where there are none)."""
+
+def output_row(name: str, array: NDArray[Any], *, top: bool = False) -> dict[str, Any]:
+    """Name, shape, type, and min, mean and max of the finite values (None where there are none).
+
+    With `top` also the largest values of a (1, n) array of numbers, and where they are.
+    """
     numeric = array.astype(np.float64) if array.dtype.kind in "fiub" else np.zeros(0)
     values = numeric[np.isfinite(numeric)]
     some = values.size > 0
@@ -25,7 +30,15 @@ def output_row(name: str, array: NDArray[Any]) -> dict[str, Any]:
         "mean": float(values.mean()) if some else None,
         "max": float(values.max()) if some else None,
         "non_finite": int(numeric.size - values.size),
+        **({"top": _top(numeric.reshape(-1))} if top and array.shape == (1, numeric.size) and some else {}),
     }
+
+
+def _top(values: NDArray[np.float64]) -> list[dict[str, Any]] | None:
+    if values.size < 2 or not np.isfinite(values).all():
+        return None
+    order = np.argsort(-values, kind="stable")[:TOP]
+    return [{"index": int(i), "score": float(values[i])} for i in order]
 
 
 def run_document(
@@ -35,15 +48,17 @@ def run_document(
     times: Mapping[str, float],
     modelled_ms: float | None,
     result: Mapping[str, Any] | None,
+    repeats: int = 1,
 ) -> dict[str, Any]:
     """The document of `axtool run`. Times are measured on this machine; `device_ms_modelled` is the chip's."""
     return {
         **header("run"),
         "model": model,
         "engine": engine,
-        "outputs": [output_row(name, array) for name, array in outputs.items()],
+        "outputs": [output_row(name, array, top=result is None) for name, array in outputs.items()],
         "result": None if result is None else dict(result),
         "time": {
+            "repeats": repeats,
             **{f"{name}_ms_measured": 1e3 * value for name, value in times.items()},
             "device_ms_modelled": modelled_ms,
         },
@@ -71,13 +86,19 @@ def run_text(document: Mapping[str, Any]) -> str:
             for r in document["outputs"]
         ]
         lines.append(table(("output", "shape", "type", "min", "mean", "max"), rows, right=(3, 4, 5)))
+        lines += [
+            f"largest of {r['name']}: " + ", ".join(f"[{t['index']}] {_short(t['score'])}" for t in r["top"])
+            for r in document["outputs"]
+            if r.get("top")
+        ]
     time = document["time"]
     parts = [
         f"{name.removesuffix('_ms_measured')} {seconds(value / 1e3)}"
         for name, value in time.items()
         if name.endswith("measured")
     ]
-    lines.append(f"measured here ({document['engine']} engine): {', '.join(parts)}")
+    several = f", median of {time['repeats']} frames" if time["repeats"] > 1 else ""
+    lines.append(f"measured here ({document['engine']} engine{several}): {', '.join(parts)}")
     if time["device_ms_modelled"] is not None:
         lines.append(f"modelled on the chip: device {seconds(time['device_ms_modelled'] / 1e3)}")
     return "\n".join(lines)

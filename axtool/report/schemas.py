@@ -62,7 +62,13 @@ class Compile(CompileBody):
     schema_: Literal["axtool.compile/1"] = Field(alias="schema")
 
 
+class TopRow(Part):
+    index: int
+    score: float
+
+
 class OutputRow(Tensor):
+    top: list[TopRow] | None = Field(None, description="The largest of a (1, n) output, where no task is known.")
     min: float | None = Field(description="Of the finite values; null where there are none.")
     mean: float | None
     max: float | None
@@ -91,17 +97,20 @@ class Detection(Part):
 
 
 class Times(Part):
-    prepare_ms_measured: float
+    """Of a frame after one that is not measured; the median of each where there are several."""
+
+    repeats: int
+    prepare_ms_measured: float = Field(description="From the file to the arrays; not in the frame.")
     device_ms_measured: float | None = Field(None, description="Of the simulated device, on this machine.")
-    host_ms_measured: float | None = None
-    frame_ms_measured: float
+    host_ms_measured: float | None = Field(None, description="Of the host stages; absent where there are none.")
+    frame_ms_measured: float = Field(description="Device, host, and what passes between them.")
     device_ms_modelled: float | None = Field(description="On the chip; null for the float engine.")
 
 
 class Run(Ok):
     schema_: Literal["axtool.run/1"] = Field(alias="schema")
     model: str
-    engine: Literal["native", "reference", "float"]
+    engine: Literal["native", "reference", "float"] = Field(description="The one that ran.")
     outputs: list[OutputRow]
     result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
     time: Times
@@ -133,7 +142,8 @@ class Profile(Document):
     clock_hz: float
     cycles: int
     latency_ms: float
-    frames_per_s: float | None
+    frames_per_s: float | None = Field(description="Of the device alone.")
+    host_nodes: int = Field(description="Nodes that run on the host and are not in any figure here.")
     macs: int
     mac_utilisation: float
     ledger_cycles: dict[str, int]

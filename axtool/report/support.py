@@ -1,4 +1,4 @@
-"""Rows of the split  ->  the table that says why a node runs on the host and what would avoid it."""
+"""Rows of the split  ->  why nodes run on the host and what would avoid it, nodes of one reason together."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.report.tables import table
-from axtool.report.units import large
+from axtool.report.units import large, plural
+
+SHOWN = 3  # nodes of a group that are named
 
 
 def support_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Every host node with its reasons and what would avoid them; one line when there is none."""
+    """Every reason with its nodes and what would avoid it; one line when all nodes are on the device."""
     host = [row for row in rows if row["kind"] == "host"]
     if not host:
-        return f"all {len(rows)} nodes run on the device"
+        return f"all {plural(len(rows), 'node')} after passes on the device"
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in host:
+        groups.setdefault((row["op"], " ".join(row["reasons"]), " ".join(row["advice"])), []).append(row)
     cells = [
-        (row["index"], row["op"], row["node"], large(row["macs"]), " ".join(row["reasons"]), " ".join(row["advice"]))
-        for row in host
+        (len(group), op, _named(group), large(sum(row["macs"] for row in group)), why, advice)
+        for (op, why, advice), group in groups.items()
     ]
-    columns = ("#", "op", "node", "MACs", "why on the host", "what would avoid it")
-    return table(columns, cells, title=f"{len(host)} of {len(rows)} nodes run on the host", right=(0, 3))
+    columns = ("nodes", "op", "which", "MACs", "why on the host", "what would avoid it")
+    title = f"{len(host)} of {plural(len(rows), 'node')} after passes on the host, by reason"
+    return table(columns, cells, title=title, right=(0, 3), prose=(2, 4, 5), droppable=(3,))
+
+
+def _named(group: Sequence[Mapping[str, Any]]) -> str:
+    names = ", ".join(f"#{row['index']} {row['node']}".rstrip() for row in group[:SHOWN])
+    return names + (f" and {len(group) - SHOWN} more" if len(group) > SHOWN else "")

@@ -59,7 +59,7 @@ def verified_text(document: Mapping[str, Any]) -> str:
         for row in document["outputs"]
     ]  # fmt: skip
     columns = ("output", "SQNR", "cosine", "max error", "worst channel", "worst slice", "top-1")
-    lines = [table(columns, cells, right=(1, 2, 3, 4, 6))]
+    lines = [table(columns, cells, right=(1, 2, 3, 4, 6), droppable=(5, 4, 2))]
     agreement = document["agreement"]
     if agreement is not None and "found" in agreement:
         lines.append(
@@ -89,7 +89,7 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     ]  # fmt: skip
     columns = ("#", "op", "layer", "accumulated", "alone", "saturated", "levels", "")
-    text = table(columns, cells, title="Layers against the float model", right=(0, 3, 4, 5, 6))
+    text = table(columns, cells, title="Layers against the float model", right=(0, 3, 4, 5, 6), droppable=(6, 5))
     bad = next((row for row in rows if row["bad"]), None)
     if bad is None:
         return text + "\nno layer is bad on its own"

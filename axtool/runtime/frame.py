@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from axtool.inputs.prepare import Placement, Preparation
 from axtool.inputs.spec import InputSpec
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import draw, interpret
-from axtool.sim.engine import ENGINES
+from axtool.sim.engine import ENGINES, native_available
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 from axtool.types import TensorSpec
@@ -31,7 +32,10 @@ Prepare = Callable[[Preparation | None], Preparation | None]
 
 @dataclass(frozen=True)
 class Frame:
-    """What `axtool run` shows. `times_s` are measured here; `modelled_ms` is the device's time on the chip."""
+    """What `axtool run` shows. `engine` is the one that ran. `times_s` are measured here: `prepare`, `device`, `host`
+    where there are host stages, and `frame`, which is device, host and what passes between them; each the median of
+    `repeats` frames, after one that is not measured. `modelled_ms` is the device's time on the chip.
+    """
 
     engine: str
     outputs: Mapping[str, NDArray[Any]]
@@ -39,6 +43,7 @@ class Frame:
     modelled_ms: float | None
     result: Mapping[str, Any] | None
     picture: Path | None
+    repeats: int = 1
 
     def drawn(self, suffix: str = ".png") -> bytes:
         """The picture with what was found on it, as a file of that kind. Raises UsageError for nothing to draw."""
@@ -47,7 +52,7 @@ class Frame:
         if self.result is None:
             raise UsageError(
                 "the file does not say what its outputs mean",
-                hint="compile it from a zoo config that names the task, or use -o for the arrays",
+                hint="compile it with --task, or use -o for the arrays",
                 code="nothing-to-draw",
             )
         return draw(self.picture, self.result, suffix)
@@ -62,6 +67,7 @@ def run_axm(
     engine: str = "native",
     threads: int = 1,
     isa: str = "auto",
+    repeat: int = 1,
 ) -> Frame:
     """Run an .axm file on the inputs `items`; `prepare` may change the preparation that the file holds."""
     if engine not in ENGINES:
@@ -76,14 +82,29 @@ def run_axm(
         )
     model = load(path, engine=engine, threads=threads, isa=isa)
     preparation, feeds, prepared_s = feeds_of(model.inputs, items, stored_preparation(model), prepare, preprocess)
-    start = time.perf_counter()
-    run = model.run(feeds)
-    total = time.perf_counter() - start
+    used = "native" if engine == "native" and native_available() else "reference"
+    if used == "native":  # the reference takes its time, cold or warm
+        model.run(feeds)
+    runs = [timed(lambda: model.run(feeds)) for _ in range(repeat)]
+    run = runs[-1][0]
     picture, placement = picture_of(items, preparation, model.inputs)
     task = model.artefact.task
     result = interpret(task, run.outputs, placement) if task else None
-    times = {"prepare": prepared_s, "device": run.device_s, "host": run.host_s, "frame": total}
-    return Frame(engine, run.outputs, times, modelled_ms(model), result, picture)
+    times = {"prepare": prepared_s, "device": median(one.device_s for one, _ in runs)}
+    if len(model.devices) < len(model.stages):
+        times["host"] = median(one.host_s for one, _ in runs)
+    times["frame"] = median(seconds for _, seconds in runs)
+    return Frame(used, run.outputs, times, modelled_ms(model), result, picture, repeat)
+
+
+T = TypeVar("T")
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What the work gives, and the seconds it took."""
+    start = time.perf_counter()
+    made = work()
+    return made, time.perf_counter() - start
 
 
 def stored_preparation(model: CompiledModel) -> Preparation | None:
@@ -105,17 +126,18 @@ def feeds_of(
     prepare: Prepare,
     preprocess: str | None,
 ) -> tuple[Preparation | None, dict[str, NDArray[Any]], float]:
-    """(preparation used, feeds, seconds it took)."""
+    """(preparation used, feeds, seconds it took). What the first call must import is not in them."""
     if not items:
         wanted = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
         raise UsageError("no input is given", hint=f"give an image, .npy or .npz for {wanted}", code="missing-input")
     preparation = prepare(base)
     if preparation is None and preprocess is None and any(is_image_name(Path(item)) for item in items):
         log.warning(UNPREPARED)
-    start = time.perf_counter()
     inputs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in specs]
-    feeds = read_feeds(items, inputs, preparation, preprocess)
-    return preparation, {name: np.asarray(a) for name, a in feeds.items()}, time.perf_counter() - start
+    if any(is_image_name(Path(item)) for item in items):
+        import cv2  # noqa: F401
+    feeds, seconds = timed(lambda: read_feeds(items, inputs, preparation, preprocess))
+    return preparation, {name: np.asarray(a) for name, a in feeds.items()}, seconds
 
 
 def picture_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import onnx
@@ -17,7 +18,12 @@ from tests.tiny import axtool
 def test_info_names_inputs_outputs_work_and_split(tiny_models: Tiny, name: str) -> None:
     ran = axtool("info", tiny_models / name)
     assert ran.code == 0
-    for said in ("x  float32 1x3x16x16", "scores  float32 1x10", "MACs, 100.0 % on the device", "5 of 5 nodes"):
+    for said in (
+        "x  float32 1x3x16x16",
+        "scores  float32 1x10",
+        "MACs, 100.0 % on the device",
+        "5 of 5 nodes after passes",
+    ):
         assert said in ran.out
     assert ran.err == ""
 
@@ -60,6 +66,14 @@ def test_the_ledger_of_a_profile_closes(tiny_models: Tiny) -> None:
     for layer in document["layers"]:
         assert sum(layer["ledger_cycles"].values()) == layer["cycles"]
     assert sum(layer["cycles"] for layer in document["layers"]) == document["cycles"]
+
+
+def test_frames_per_second_are_of_the_device_alone(tiny_models: Tiny) -> None:
+    assert "frames/s (device only)" in axtool("profile", tiny_models / "cls.axm").out
+    for words in (("two.axm",), ("two.onnx", "--input-shape", "image:1,3,8,8")):
+        model, *more = words
+        ran = axtool("profile", tiny_models / model, *more)
+        assert re.search(r"frames/s \(device only; [1-9] host nodes? not in it\)", ran.out)
 
 
 def test_a_bare_onnx_takes_the_cycles_of_the_compiled_file(tiny_models: Tiny) -> None:
@@ -134,7 +148,8 @@ def test_targets_are_listed_shown_and_checked() -> None:
     names = [row["name"] for row in axtool("targets", "--json").document["targets"]]
     assert {"qc-u-1d5-8mb", "qc-u-1d7-16mb"} <= set(names)
     shown = axtool("targets", "show", "qc-u-1d7-16mb")
-    assert "memory.ocm_bytes" in shown.out
+    row = next(line.split() for line in shown.out.splitlines() if "memory.ocm_bytes " in line)
+    assert row[1:3] == ["16,777,216", "B"]
     assert "provenance" in shown.out
     assert axtool("targets", "check", "qc-u-1d7-16mb").code == 0
 

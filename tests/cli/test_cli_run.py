@@ -88,7 +88,8 @@ def test_the_document_has_each_output_and_each_time(tiny_models: Tiny) -> None:
     assert [row["name"] for row in document["outputs"]] == ["chances", "map"]
     assert document["outputs"][0]["max"] <= 1
     assert set(document["time"]) == {
-        "prepare_ms_measured", "device_ms_measured", "host_ms_measured", "frame_ms_measured", "device_ms_modelled",
+        "repeats", "prepare_ms_measured", "device_ms_measured", "host_ms_measured", "frame_ms_measured",
+        "device_ms_modelled",
     }  # fmt: skip
 
 
@@ -136,6 +137,38 @@ def test_without_the_native_engine_the_reference_runs_and_says_so_once(
     ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "-o", "out.npz")
     assert (ran.code, ran.err.count("native engine is not built")) == (0, 1), ran.err
     np.testing.assert_array_equal(read_arrays("out.npz", "output")["scores"], expected)
+    assert "(reference engine)" in ran.out
+    ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--json")
+    assert ran.document["engine"] == "reference"
+
+
+def test_a_model_without_host_stages_has_no_host_time(tiny_models: Tiny) -> None:
+    assert "host" not in axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy").out
+    assert (
+        "host_ms_measured"
+        not in axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--json").document["time"]
+    )
+    assert "host" in axtool("run", tiny_models / "two.axm", tiny_models / "picture.png").out
+
+
+@pytest.mark.parametrize("engine", ["native", "float"])
+def test_a_frame_is_repeated_and_the_median_told(tiny_models: Tiny, engine: str) -> None:
+    name = "cls.onnx" if engine == "float" else "cls.axm"
+    ran = axtool("run", tiny_models / name, tiny_models / "x.npy", "-e", engine, "--repeat", "3")
+    assert f"measured here ({engine} engine, median of 3 frames)" in ran.out
+
+
+def test_classes_of_no_known_task_are_shown_by_their_index(tiny_models: Tiny, expected: np.ndarray) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy")
+    assert f"largest of scores: [{expected.argmax()}] " in ran.out
+    document = axtool("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--json").document
+    assert [row["index"] for row in document["outputs"][0]["top"]] == list(np.argsort(-expected[0], kind="stable")[:5])
+
+
+def test_a_written_file_is_said(tiny_models: Tiny, work: Path) -> None:
+    words = ("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--force", "-o", "out.npz")
+    assert axtool(*words).err == "wrote out.npz\n"
+    assert axtool(*words, "-q").err == ""
 
 
 def test_a_save_draws_the_picture(tiny_models: Tiny, work: Path) -> None:

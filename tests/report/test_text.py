@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from axtool.report.inspect import inspect
 from axtool.report.profile import Request, profile
-from axtool.report.profiled import arrange, bars, profile_csv, profile_document
+from axtool.report.profiled import arrange, bars, per_cent, profile_csv, profile_document, profile_text
+from axtool.report.support import support_text
 from axtool.report.tables import table
 from axtool.report.units import large, seconds, shape, size
 from axtool.target_file import load_target
+from axtool.timing.ledger import CATEGORIES
 from tests.conftest import Tiny
 
 
@@ -40,14 +42,67 @@ def test_shapes_are_joined_by_x() -> None:
     assert (shape([1, 3, 8, 8]), shape(())) == ("1x3x8x8", "scalar")
 
 
-@given(st.lists(st.tuples(st.text("abcdefgh/ ._", max_size=200), st.integers()), max_size=5))
-def test_a_table_fits_and_loses_no_letter(rows: list[tuple[str, int]]) -> None:
-    text = table(("name", "value"), rows, right=(1,))
-    assert all(len(line) <= 120 for line in text.splitlines())
-    letters = "".join(text.split())
-    for name, _ in rows:
-        for word in name.split():
-            assert all(letter in letters for letter in word)
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@given(st.lists(st.tuples(st.text("abcdefgh/._", max_size=200), st.integers()), max_size=5))
+def test_a_table_in_a_file_keeps_every_name_whole(rows: list[tuple[str, int]]) -> None:
+    lines = table(("name", "value"), rows, right=(1,)).splitlines()[2:]
+    assert [tuple(line.split()) for line in lines] == [tuple(f"{name} {value}".split()) for name, value in rows]
+
+
+ROWS = [("a/long/name/of/a/layer", "1,234,567", "bound by something", "because of words and words and more words")]
+COLUMNS = ("layer", "cycles", "bound by", "why")
+
+
+def narrow(monkeypatch: pytest.MonkeyPatch, width: int) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))
+    return table(COLUMNS, ROWS * 2, right=(1,), prose=(3,), droppable=(2, 1))
+
+
+@pytest.mark.parametrize("width", [200, 80, 70, 60, 45])
+def test_a_table_is_as_narrow_as_columns_says_also_in_a_pipe(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    assert max(map(len, narrow(monkeypatch, width).splitlines())) <= width
+
+
+def test_columns_go_by_their_importance_and_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "bound by" in narrow(monkeypatch, 80)
+    assert "bound by" not in narrow(monkeypatch, 60)
+    assert "1,234,567" in narrow(monkeypatch, 60)
+    assert "1,234,567" not in narrow(monkeypatch, 45)
+    for width in (80, 45, 10):
+        assert narrow(monkeypatch, width).count("a/long/name/of/a/layer") == 2
+
+
+def test_wide_characters_take_two_cells() -> None:
+    header, _, row, plain = table(("name", "n"), [("文字", 1), ("text", 2)], right=(1,)).splitlines()
+    assert (header.index("n", 1), row.index("1"), plain.index("2")) == (len("name  "), 4, 6)
+
+
+def test_nodes_of_one_reason_are_one_row() -> None:
+    row = {"node": "n", "op": "TopK", "kind": "host", "macs": 0, "reasons": ["no sorting."], "advice": ["cut it off."]}
+    rows = [{**row, "index": i} for i in range(5)] + [{**row, "index": 5, "op": "NonZero"}]
+    text = support_text([*rows, {**row, "index": 6, "kind": "device"}])
+    assert text.startswith("6 of 7 nodes after passes on the host")
+    assert text.count("no sorting.") == 2
+    assert "#2 n and 2 more" in text
+    assert support_text([{**row, "kind": "device"}]) == "all 1 node after passes on the device"
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.034, "3.4 %"), (0.0999, "10 %"), (0.5, "50 %"), (0.0, "0.0 %")])
+def test_a_small_share_has_a_decimal(share: float, text: str) -> None:
+    assert per_cent(share) == text
+
+
+def test_a_profile_has_one_vocabulary(tiny_models: Tiny) -> None:
+    profiled = profile_document("m", profile(Request(tiny_models / "cls.axm")))
+    text = profile_text(profiled, arrange(profiled, by="op"))
+    assert "1 layer " in text
+    assert "2 layers" in text
+    assert "the MAC array" not in text
+    assert all(f"{name}:" in text for name in CATEGORIES)
 
 
 def test_markup_in_a_name_is_shown_as_it_is() -> None:
