@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
 
 SCHEMA = "axtool.ranges/1"
+FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,14 @@ class Ranges(Mapping[str, tuple[float, float]]):
         tensors = document.get("tensors")
         if not isinstance(tensors, dict):
             raise UsageError("'tensors' is missing: want {name: [low, high]}", where=where, code="bad-ranges")
-        bad = [f"'{name}': {value!r}" for name, value in tensors.items() if not _is_range(value)]
+        bad = [f"'{name}': {repr(value)[:60]}" for name, value in tensors.items() if not _is_range(value)]
         if bad:
             shown = "; ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             raise UsageError(
-                f"not finite [low, high] with low <= high: {shown}", where=where, code="bad-ranges", details=bad
+                f"not [low, high] of finite float32 numbers with low <= high: {shown}",
+                where=where,
+                code="bad-ranges",
+                details=bad,
             )
         samples, method = document.get("samples", 0), document.get("method", "")
         preparation = document.get("preparation")
@@ -102,8 +105,11 @@ def ranges_text(ranges: Ranges) -> str:
 
 
 def _is_range(value: object) -> bool:
-    numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
-    return numbers and all(math.isfinite(v) for v in value) and value[0] <= value[1]  # type: ignore[index, attr-defined]
+    """Whether a JSON value is [low, high] in float32, in which scales are kept. JSON's integers may be of any size."""
+    if not (isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)):
+        return False
+    low, high = value
+    return bool(-FLOAT32_MAX <= low <= high <= FLOAT32_MAX)
 
 
 def write_ranges(path: Path, ranges: Ranges, *, force: bool = False) -> None:

@@ -27,15 +27,14 @@ def weight_name(site: Site) -> str | None:
 
 
 def check_constants(sites: Sequence[Site]) -> None:
-    """Raises NumericsError listing every constant with NaN or Inf, its node and how many of how many."""
+    """Raises NumericsError listing every constant that makes no numbers: NaN, Inf, a variance without a square root.
+
+    Each with its node, and how many values of how many.
+    """
     problems = {}
     for site in sites:
         for name, array in site.constants.items():
-            if array.dtype.kind != "f" or site.op not in MAC | AFFINE or np.isfinite(array.sum(dtype=np.float64)):
-                continue
-            nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
-            if nan or (inf and site.op in MAC):
-                found = ", ".join(f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "Inf")) if count)
+            if array.dtype.kind == "f" and site.op in MAC | AFFINE and (found := _not_numbers(site, name, array)):
                 problems[site.index, name] = f"'{name}' of {site}: {found} of {array.size}"
     if problems:
         details = tuple(problems.values())
@@ -45,6 +44,19 @@ def check_constants(sites: Sequence[Site]) -> None:
             hint="export the model again from a checkpoint without NaN",
             details=details,
         )
+
+
+def _not_numbers(site: Site, name: str, array: NDArray[Any]) -> str:
+    """What a constant holds that makes no numbers, counted, or ""."""
+    if np.isfinite(array.sum(dtype=np.float64)):
+        if site.op != "BatchNormalization" or name != site.inputs[4]:
+            return ""
+        bad = int((array.astype(np.float64) + site.attrs.get("epsilon", 0.0) <= 0).sum())
+        return f"{bad} variances that are not above -epsilon" if bad else ""
+    nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+    if nan or (inf and site.op in MAC):
+        return ", ".join(f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "Inf")) if count)
+    return ""
 
 
 def quantize_weights(

@@ -135,3 +135,18 @@ def test_every_weight_that_is_not_finite_is_named_with_its_count():
 
 def test_a_mask_of_minus_infinity_in_an_addend_is_no_error():
     check_constants([Site("Add", "mask", 0, ("x", "m"), ("y",), {}, {}, {}, {"m": np.array([0, -np.inf])})])
+
+
+def batch_norm(variance):
+    names = ("scale", "bias", "mean", "variance")
+    constants = dict.fromkeys(names[:3], np.ones(2, np.float32)) | {"variance": np.asarray(variance, np.float32)}
+    return Site("BatchNormalization", "norm", 0, ("x", *names), ("y",), {"epsilon": 1e-5}, {}, {}, constants)
+
+
+def test_a_variance_without_a_square_root_is_refused():
+    with pytest.raises(NumericsError, match=r"'variance' of .* 'norm' \(node 0\): 1 variances .* of 2"):
+        check_constants([batch_norm([1, -1])])
+
+
+def test_a_variance_of_zero_is_kept_apart_from_zero_by_epsilon():
+    check_constants([batch_norm([0, 1])])
