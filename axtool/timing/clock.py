@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from axtool.target import Target
-from axtool.timing.cost import COPIES, GATHERS, Cost, CostModel, peak_macs
+from axtool.timing.cost import COPIES, GATHERS, Cost, CostModel, array_fills, peak_macs
 from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, Timing, mib, share, words
 from axtool.types import Command, Event, Plan, Slot, View
 
@@ -127,8 +127,8 @@ class _Clock:
         """How many of the array's elements have an output pixel, on average over the tiles that the layer fills."""
         array = self.target.array
         _, h, w, _ = self.plan.program.tensors[self.plan.program.layers[at].outputs[0]].shape
-        tiles = ceil(h / array.rows) * ceil(w / array.columns)
-        return f"{share(h * w, tiles * array.rows * array.columns)} of the elements"
+        elements = array_fills(array, h, w) * array.rows * array.columns
+        return f"{share(h * w, elements)} of the elements"
 
     def _load(self, command: Command) -> None:
         size = _bytes(command.reads[0])

@@ -14,7 +14,7 @@ from math import ceil
 from axtool.ops.boxes import Job, is_empty
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.regions import needed
-from axtool.target import Target
+from axtool.target import Array, Target
 from axtool.types import Layer, Program, Tile
 
 COPIES = ("concat", "slice", "pad", "resize_nearest")  # whole tiles move; the other movement ops gather elements
@@ -128,15 +128,18 @@ class CostModel:
         return box.n * (pixels if pixels == 1 else max(pixels, self._array_pixels))
 
     def _tiles(self, tile: Tile) -> int:
-        """How many times the array is filled; a line of tokens fills it as well as a square."""
-        array = self.target.array
-        if 1 in (tile.h, tile.w):
-            return ceil(tile.h * tile.w / self._array_pixels)
-        return ceil(tile.h / array.rows) * ceil(tile.w / array.columns)
+        return array_fills(self.target.array, tile.h, tile.w)
 
     @property
     def _array_pixels(self) -> int:
         return self.target.array.rows * self.target.array.columns
+
+
+def array_fills(array: Array, height: int, width: int) -> int:
+    """How many times so many output pixels fill the array; a line of tokens fills it as well as a square."""
+    if 1 in (height, width):
+        return ceil(height * width / (array.rows * array.columns))
+    return ceil(height / array.rows) * ceil(width / array.columns)
 
 
 def peak_macs(target: Target) -> float:

@@ -160,6 +160,14 @@ def test_a_bound_names_the_bytes_and_the_rate():
     assert timing.layers[0].bound == "bound by external reads: 1.0 MiB at 21.3 B/cycle"
 
 
+@pytest.mark.parametrize(("h", "w", "used"), [(1, 2048, "100 %"), (1536, 1, "75 %"), (48, 32, "75 %"), (8, 8, "6.2 %")])
+def test_a_bound_names_the_elements_that_have_a_pixel(h: int, w: int, used: str):
+    net = Net(h, w, 512)
+    near = set_values(CHIP, {"external.read_bytes_per_s": "9TB/s", "external.write_bytes_per_s": "9TB/s"})
+    near = replace(near, costs=dict(near.costs) | {"lut": 1e4})
+    assert timed(net.program(net.lut("x")), near).layers[0].bound == f"bound by the ALU: {used} of the elements"
+
+
 def test_a_layer_of_many_macs_is_bound_by_the_array():
     net = Net(96, 96, 512)
     layer = timed(net.program(net.conv("x", 512))).layers[0]
