@@ -31,6 +31,7 @@ from axtool.plan.lower import lower
 from axtool.quant.calibrate import calibrate, known_ranges, names_to_calibrate
 from axtool.quant.formats import quantize_stage
 from axtool.quant.ranges import Ranges, read_ranges
+from axtool.runtime.task import completed
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
 from axtool.types import Quantization
@@ -199,7 +200,7 @@ def assemble(
         outputs=front.outputs,
         stages=tuple(stages),
         preparation=None if preparation is None else preparation.to_dict(),
-        task=options.task,
+        task=completed(options.task, front.inputs, front.outputs),
         quantization={
             "method": ranges.method or "given ranges",
             "samples": ranges.samples,

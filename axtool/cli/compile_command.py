@@ -12,6 +12,7 @@ from axtool.config import refuse_overwrite
 from axtool.errors import UsageError
 
 QUANT = "Calibration"
+MEANING = "What the outputs mean (for run --save, and verify)"
 METHODS = ("minmax", "percentile")
 
 
@@ -63,6 +64,14 @@ def compile_command(
     disable_pass: Annotated[
         list[str] | None, typer.Option("--disable-pass", metavar="NAME", help="Skip a pass.", rich_help_panel=o.GRAPH)
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="KIND", help="classification, or detection:DECODER.", rich_help_panel=MEANING),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="FILE|A,B", help="Of the classes, one a line.", rich_help_panel=MEANING),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Run onnxruntime after each pass and verify each step.")
     ] = False,
@@ -76,11 +85,13 @@ def compile_command(
     \b
     Examples:
       axtool compile model.onnx --calib images/ --resize letterbox -o model.axm
+      axtool compile det.onnx --calib images/ --task detection:yolo --labels names.txt
       axtool compile model.onnx --ranges ranges.json --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
     if calib and ranges is not None:
         raise UsageError("--calib and --ranges are both given", hint="give one of them", code="bad-option")
+    from axtool.cli.task import task_of
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
     from axtool.inputs.prepare import Preparation
@@ -115,6 +126,7 @@ def compile_command(
         preparation=o.preparation(resize, mean, std, scale, color, layout, fill, base),
         preprocess=preprocess,
         jobs=jobs,
+        task=task_of(task, labels),
     )
     with Progress(quiet=quiet).shown() as progress:
         compiled = compile_file(model, out, chosen, progress, force=force)

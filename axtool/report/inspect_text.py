@@ -74,6 +74,10 @@ def _details(document: Mapping[str, Any]) -> list[str]:
         lines.append(f"  ranges  {quantization.get('method', '')}{samples}")
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
+        if document["task"]:
+            task = document["task"]
+            decode = f":{task['decode']}" if task.get("decode") else ""
+            lines.append(f"  task    {task['kind']}{decode}, {plural(len(task.get('labels', ())), 'label')}")
         if document["preparation"]:
             lines.append(f"  picture {prepared_text(document['preparation'])}")
         return lines

@@ -6,7 +6,7 @@ a detector `decode`, `threshold` and `iou`; `keep` lists the labels to show wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Placement
 from axtool.runtime.boxes import nms
 from axtool.runtime.detect import DECODERS, label
+from axtool.types import TensorSpec
 
 TOP = 5
 KINDS = ("classification", "detection")
@@ -41,6 +42,17 @@ def check_task(task: Mapping[str, Any]) -> None:
     for name in task.get("keep") or ():
         if name not in labels:
             raise UsageError(f"keep: '{name}' is no label", hint=nearest(name, labels), code="bad-task")
+
+
+def completed(task: Mapping[str, Any], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> dict[str, Any]:
+    """A task with what its decoder needs from the model, where it does not say it: the input's size, the outputs."""
+    made = dict(task)
+    if made.get("decode") == "yolox" and not made.get("size") and inputs and len(inputs[0].shape) == 4:
+        _, a, b, c = inputs[0].shape
+        made["size"] = [b, c] if a in (1, 3) else [a, b]
+    if made.get("decode") == "centerface" and not made.get("outputs"):
+        made["outputs"] = [spec.name for spec in outputs]
+    return made
 
 
 def interpret(

@@ -133,6 +133,11 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
     "ranges that are not there": (("--ranges", "r.json"), "file-not-found", "r.json"),
     "an unknown option": ((*CALIB, "--tarket", "x"), "usage", "--target"),
     "a word where a number belongs": ((*CALIB, "--jobs", "many"), "usage", "--jobs"),
+    "an unknown task": ((*CALIB, "--task", "clasification"), "bad-task", "did you mean classification?"),
+    "an unknown decoder": ((*CALIB, "--task", "detection:yolox1"), "bad-task", "did you mean yolox"),
+    "a detection of no decoder": ((*CALIB, "--task", "detection"), "bad-task", "detection:yolo"),
+    "labels without a task": ((*CALIB, "--labels", "a,b"), "bad-option", "--task"),
+    "labels that are not there": ((*CALIB, "--task", "classification", "--labels", "l.txt"), "file-not-found", "l.txt"),
     "a preprocessing that is not there": ((*CALIB, "--preprocess", "p.py:f"), "file-not-found", "p.py"),
 }
 
@@ -213,3 +218,15 @@ def test_pictures_of_another_kind_are_refused(onnx: Path, work: Path) -> None:
     (work / "pictures" / "a.png").write_bytes(b"no picture either")
     ran = axtool("compile", onnx, "--calib", "pictures")
     assert (ran.code, "a.png" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("labels", ["zero, one,two", "names.txt"])
+def test_a_task_makes_the_users_own_model_draw(tiny_models: Tiny, onnx: Path, work: Path, labels: str) -> None:
+    (work / "names.txt").write_text("zero\none\n\ntwo\n")
+    picture = tiny_models / "picture.png"
+    ran = axtool("compile", onnx, "--calib", picture, "--task", "classification", "--labels", labels)
+    assert ran.code == 0, ran.err
+    assert axm.read(work / "cls.axm").task["labels"] == ["zero", "one", "two"]
+    assert "classification, 3 labels" in axtool("info", "cls.axm").out
+    ran = axtool("run", "cls.axm", picture, "--save", "out.png")
+    assert (ran.code, (work / "out.png").is_file(), "wrote out.png" in ran.err) == (0, True, True)

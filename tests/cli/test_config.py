@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from axtool.config import package_dir, read_yaml, refuse_overwrite, write_whole
+from axtool.config import package_dir, read_yaml, refuse_overwrite, refuse_special, write_whole
 from axtool.errors import EnvironmentFault, UsageError
+from axtool.inputs.arrays import save_arrays
 
 
 def test_a_new_file_has_the_bytes_and_the_usual_permissions(tmp_path: Path) -> None:
@@ -48,6 +52,61 @@ def test_an_input_is_not_replaced_by_whatever_name(tmp_path: Path) -> None:
             refuse_overwrite(name, force=True, inputs=[path])
 
 
+def special(folder: Path, kind: str) -> Path:
+    """A pipe, a socket or a device of our own."""
+    path = folder / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))
+    else:
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("only root makes devices")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_what_is_no_file_is_neither_replaced_nor_read(tmp_path: Path, kind: str) -> None:
+    path = special(tmp_path, kind)
+    link = tmp_path / "link"
+    os.symlink(path, link)
+    before = path.lstat()
+    for name in (path, link):
+        with pytest.raises(UsageError, match="want a file name"):
+            write_whole(name, b"data", force=True)
+        with pytest.raises(UsageError, match="want a file name"):
+            save_arrays(name, {"a": np.zeros(1)}, force=True)
+        with pytest.raises(UsageError, match="is a pipe, a socket or a device"):
+            refuse_special(name)
+        with pytest.raises(UsageError, match="is a pipe, a socket or a device"):
+            read_yaml(name)
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["link", kind])
+
+
+def test_a_link_stays_and_the_file_that_it_names_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"old")
+    link = tmp_path / "link"
+    os.symlink(folder / "a", link)
+    with pytest.raises(UsageError, match="already exists"):
+        write_whole(link, b"new")
+    write_whole(link, b"new", force=True)
+    assert link.is_symlink()
+    assert [(p.name, p.read_bytes()) for p in folder.iterdir()] == [("a", b"new")]
+
+
+def test_a_link_to_nowhere_is_told_with_the_folder_that_is_missing(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    os.symlink(tmp_path / "no" / "a", link)
+    with pytest.raises(UsageError, match="no does not exist"):
+        write_whole(link, b"new", force=True)
+
+
 def test_yaml_makes_plain_values_only(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("a: !!python/name:os.system\n")
@@ -57,7 +116,7 @@ def test_yaml_makes_plain_values_only(tmp_path: Path) -> None:
     assert read_yaml(path) == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize("data", [b"- 1", b"", b"\xff\xfe\x00", b"a: b: c", b"a: &x [*x]\nb: {"])
+@pytest.mark.parametrize("data", [b"- 1", b"", b"\xff\xfe\x00", b"a: b: c", b"a: &x [*x]\nb: {", b"a: " + b"[" * 3000 + b"]" * 3000, b"a: 2026-13-99", b"a: !!bool x", b"a: !!int ''"])
 def test_what_is_no_mapping_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(data)

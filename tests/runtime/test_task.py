@@ -12,7 +12,8 @@ import pytest
 from axtool.errors import UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.spec import InputSpec
-from axtool.runtime.task import check_task, draw, interpret
+from axtool.runtime.task import check_task, completed, draw, interpret
+from axtool.types import TensorSpec
 
 BOX = (20.0, 10.0, 60.0, 40.0)  # x1, y1, x2, y2 in a 64 x 96 input
 CENTRE = (40.0, 25.0, 40.0, 30.0)
@@ -173,3 +174,12 @@ def test_a_small_picture_is_drawn_larger(tmp_path: Path) -> None:
     cv2.imwrite(str(picture), np.zeros((40, 60, 3), np.uint8))
     data = draw(picture, {"kind": "classification", "classes": [{"index": 0, "label": "cat", "score": 0.5}]})
     assert min(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR).shape[:2]) >= 480
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 64, 96), (1, 64, 96, 3)])
+def test_the_model_says_what_the_task_left_open(shape: tuple[int, ...]) -> None:
+    image, outputs = TensorSpec("x", shape, "float32"), [TensorSpec(n, (1, 4), "float32") for n in "ab"]
+    assert completed({"kind": "detection", "decode": "yolox"}, [image], outputs)["size"] == [64, 96]
+    assert completed({"kind": "detection", "decode": "centerface"}, [image], outputs)["outputs"] == ["a", "b"]
+    given = {"kind": "detection", "decode": "yolox", "size": [32, 32]}
+    assert completed(given, [image], outputs) == given
