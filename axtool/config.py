@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,50 +23,82 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises UsageError with the line when it is not one."""
     import yaml
 
+    refuse_special(path)
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=str(path), code="file-not-found") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"not valid YAML: {error}", where=str(path), code="bad-yaml") from error
+    try:
+        value = yaml.safe_load(text)
+    except RecursionError as error:
+        raise UsageError("not valid YAML: nested too deep", where=str(path), code="bad-yaml") from error
+    except Exception as error:  # `!!bool x` is a KeyError, 2026-13-01 a ValueError, `!!int ""` an IndexError
+        told = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else f"a value is wrong: {error}"
+        raise UsageError(f"not valid YAML: {told}", where=str(path), code="bad-yaml") from error
     if not isinstance(value, dict):
         raise UsageError(f"want a mapping of keys, found {type(value).__name__}", where=str(path), code="bad-yaml")
     return value
 
 
+def refuse_special(path: Path) -> None:
+    """Raise UsageError when `path` is a pipe, a socket or a device: to open one may never return, to read one may
+    never end. A regular file, a folder and nothing at all pass.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # who opens it says what is wrong
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise UsageError(
+            "is a pipe, a socket or a device, not a file", where=str(path), hint="save it to a file first",
+            code="not-a-file",
+        )  # fmt: skip
+
+
 def refuse_overwrite(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """Raise UsageError when `path` cannot become a new file: it exists (without `force`), its folder does not, or it
-    is one of the `inputs`, which not even `force` replaces.
+    is one of the `inputs` or no regular file, which not even `force` replaces.
     """
-    if any(path.resolve() == other.resolve() for other in inputs):
+    real = _real(path)
+    if any(real == _real(other) for other in inputs):
         raise UsageError(
             "is an input of this command", where=str(path), hint="choose another name", code="output-is-input"
         )
     if path.is_dir():
         raise UsageError("is a folder; want a file name", where=str(path), code="output-is-folder")
+    if path.exists() and not path.is_file():
+        raise UsageError(
+            "is a pipe, a socket or a device; want a file name", where=str(path), hint="choose another name",
+            code="output-is-special",
+        )  # fmt: skip
     if path.exists() and not force:
         raise UsageError("already exists", where=str(path), hint="pass --force to replace it", code="output-exists")
-    if not path.parent.is_dir():
+    folder = real.parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
         raise UsageError(
-            f"folder {path.parent} does not exist", where=str(path), hint="make the folder first", code="no-such-folder"
+            f"folder {folder} does not exist", where=str(path), hint="make the folder first", code="no-such-folder"
         )
 
 
 def write_whole(path: Path, data: bytes, *, force: bool = False) -> None:
     """Write `data` under a temporary name beside `path`, then rename: a failure leaves the old file as it was.
 
-    Raises UsageError when the file exists and `force` is off, EnvironmentFault when the disk refuses.
+    A symbolic link stays: the file that it names is replaced. Raises UsageError when the file exists and `force` is
+    off, or is no regular file; EnvironmentFault when the disk refuses.
     """
     import tempfile
 
     refuse_overwrite(path, force=force)
+    real = _real(path)
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=".axtool-", suffix=".tmp", dir=real.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, real)
         temporary = None
     except OSError as error:
         raise _cannot_write(path, error) from error
@@ -82,6 +115,11 @@ def _cannot_write(path: Path, error: OSError) -> EnvironmentFault:
         hint="free some space and try again" if full else "check the permissions of the folder",
         code="disk-full" if full else "cannot-write",
     )
+
+
+def _real(path: Path) -> Path:
+    """The path without symbolic links; a link to itself stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _umask() -> int:

@@ -116,7 +116,20 @@ def test_yaml_makes_plain_values_only(tmp_path: Path) -> None:
     assert read_yaml(path) == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize("data", [b"- 1", b"", b"\xff\xfe\x00", b"a: b: c", b"a: &x [*x]\nb: {", b"a: " + b"[" * 3000 + b"]" * 3000, b"a: 2026-13-99", b"a: !!bool x", b"a: !!int ''"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"- 1",
+        b"",
+        b"\xff\xfe\x00",
+        b"a: b: c",
+        b"a: &x [*x]\nb: {",
+        b"a: " + b"[" * 3000 + b"]" * 3000,
+        b"a: 2026-13-99",
+        b"a: !!bool x",
+        b"a: !!int ''",
+    ],
+)
 def test_what_is_no_mapping_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(data)
