@@ -5,7 +5,6 @@ This is the float path that users and tests compare with. Host stages of a compi
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import weakref
@@ -17,19 +16,16 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from axtool.errors import AxError, UnsupportedError, UsageError, nearest
+from axtool.errors import UsageError, nearest
 from axtool.graph.names import value_names
 from axtool.graph.sites import dtype_name
+from axtool.host_errors import SILENT, run_error, session_error
 
 Array = NDArray[Any]
 Optimize = Literal["disabled", "basic", "extended", "all"]
 
 # A proto that onnxruntime takes as bytes must stay below 2 GB; above this the weights go through a file.
 _INLINE_BYTES = 2_000_000_000
-
-
-_RUNNING = re.compile(r"Non-zero status code returned while running (\w+) node\. Name:'(.*?)' Status Message: ")
-_SOURCE = re.compile(r"/\S+\.(?:cc|h|hpp):\d+ .*?(?:was false|were false|failed)\.\s*")
 
 
 class StageLike(Protocol):
@@ -188,7 +184,7 @@ class _Session:
             "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
             "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
         }[optimize]
-        options.log_severity_level = 4  # its errors reach the user as ours
+        options.log_severity_level = SILENT
         # A quantized file is run as it is written: onnxruntime would quantize weights anew and fuse roundings.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         folder: Path | None = None
@@ -201,19 +197,14 @@ class _Session:
             source = _serialise(model, exposed, folder)
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime has no common base class
-            raise _session_error(error, where) from None
+            raise session_error(error, where) from None
 
     def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
         feeds = {name: values[name] for name in (*self.inputs, *self.overridable) if name in values}
         try:
             results = self._session.run(list(self.outputs), feeds)
         except Exception as error:  # onnxruntime has no common base class
-            raise UsageError(
-                f"onnxruntime failed: {_words(error)}",
-                where=self._where,
-                hint="the graph does not suit this input; check its Reshape and Gather constants",
-                code="float-run",
-            ) from None
+            raise run_error(error, self._where) from None
         return dict(zip(self.outputs, (np.asarray(r) for r in results), strict=True))
 
 
@@ -234,29 +225,3 @@ def _serialise(model: ir.Model, exposed: tuple[str, ...], folder: Path | None) -
         proto.graph.output.add(name=name)
     data: bytes = proto.SerializeToString()
     return data
-
-
-def _session_error(error: Exception, where: str) -> AxError:
-    text = _words(error)
-    if "NOT_IMPLEMENTED" in str(error) or type(error).__name__ == "NotImplemented":
-        return UnsupportedError(
-            f"onnxruntime has no kernel: {text}",
-            where=where,
-            hint="use float32 where the op has no other type",
-            code="float-kernel",
-        )
-    return UsageError(
-        f"onnxruntime refuses the model: {text}",
-        where=where,
-        hint="check it with onnx.checker and export it again",
-        code="float-model",
-    )
-
-
-def _words(error: Exception) -> str:
-    """onnxruntime's message without its status prefix and source positions."""
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if text.startswith("[ONNXRuntimeError]"):
-        text = text.split(" : ", 3)[-1]
-    text = _RUNNING.sub(r"\1 '\2': ", text)
-    return _SOURCE.sub("", text)[:400]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from axtool.errors import NumericsError, UsageError
@@ -198,11 +199,11 @@ def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = No
             observers[name].observe(feeds[name])
         values = dict(feeds)
         for piece, session, dropped in zip(work.pieces, sessions, drops, strict=True):
-            results = session.run(list(piece.outputs), {name: values[name] for name in piece.inputs})
+            results = session.run(piece.outputs, {name: values[name] for name in piece.inputs})
             for name, result in zip(piece.outputs, results, strict=True):
                 if name in observers:
                     observers[name].observe(result)
-                elif name in watched and result.dtype.kind == "f":
+                elif name in watched and isinstance(result, np.ndarray) and result.dtype.kind == "f":
                     watched[name].observe(result)
                 values[name] = result
             for name in dropped:

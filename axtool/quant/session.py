@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from numpy.typing import NDArray
 
-def open_session(model: bytes) -> Any:
-    """A CPU session of one thread: how work is cut over threads must never show in a range."""
+from axtool.host_errors import SILENT, run_error, session_error
+
+_WHERE = "calibration"
+
+
+class FloatSession:
+    """A CPU session of one thread: how work is cut over threads must never show in a range.
+
+    What onnxruntime refuses, on loading or on running, is an AxError that names its node.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = SILENT
+        try:
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise session_error(error, _culprit(model, options) or _WHERE) from error
+
+    def run(self, outputs: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """The outputs, in their order: arrays, or lists of them for a sequence."""
+        try:
+            results: list[Any] = self._session.run(list(outputs), dict(feeds))
+        except Exception as error:
+            raise run_error(error, _WHERE) from error
+        return results
+
+
+def _culprit(model: bytes, options: Any) -> str:
+    """The first node that does not load alone either, or "": what is wrong with attributes comes without a name."""
+    import onnx
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    proto = onnx.load_model_from_string(model)
+    infos = {info.name: info for info in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output)}
+    weights = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for index, node in enumerate(proto.graph.node):
+        names = [name for name in node.input if name]
+        if not all(name in infos or name in weights for name in names):
+            continue
+        alone = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
+        alone.functions.extend(proto.functions)
+        alone.graph.name = "node"
+        alone.graph.node.append(node)
+        alone.graph.initializer.extend(weights[name] for name in dict.fromkeys(names) if name in weights)
+        alone.graph.input.extend(infos[name] for name in dict.fromkeys(names) if name not in weights)
+        alone.graph.output.extend(infos.get(name) or onnx.ValueInfoProto(name=name) for name in node.output if name)
+        try:
+            onnxruntime.InferenceSession(alone.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception:
+            return f"{node.op_type} '{node.name}' (node {index} in calibration)"
+    return ""
+
+
+def open_session(model: bytes) -> FloatSession:
+    """A session for one piece of the float model."""
+    return FloatSession(model)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.errors import UsageError, nearest
+from axtool.host_errors import SILENT, run_error, words
 from axtool.runtime.device import DeviceSession
 from axtool.sim.engine import native_available
 from axtool.types import TensorSpec
@@ -41,18 +42,22 @@ class RunResult:
 
 
 class HostSession:
-    """A host stage in onnxruntime."""
+    """A host stage in onnxruntime, on one thread: how onnxruntime cuts a sum over threads changes its last bits, and
+    the outputs of a compiled model do not depend on the number of threads.
+    """
 
-    def __init__(self, stage: HostStage, threads: int) -> None:
+    def __init__(self, stage: HostStage) -> None:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = SILENT
         try:
             self._session = ort.InferenceSession(stage.onnx, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's exceptions share no base of their own
-            raise UsageError(f"a host stage does not load: {error}", code="bad-host-stage") from error
+        except Exception as error:
+            text = f"a host stage does not load: {words(error)}"
+            raise UsageError(text, where=_stage(stage), code="bad-host-stage") from error
+        self._where = _stage(stage)
         self.inputs, self.outputs = stage.inputs, stage.outputs
         _same_names("input", self.inputs, [value.name for value in self._session.get_inputs()])
         _same_names("output", self.outputs, [value.name for value in self._session.get_outputs()])
@@ -61,9 +66,18 @@ class HostSession:
         """The outputs by name. Raises UsageError where an op refuses the numbers it is given."""
         try:
             results = self._session.run(list(self.outputs), {name: values[name] for name in self.inputs})
-        except Exception as error:  # as above
-            raise UsageError(f"a host stage fails on this input: {error}", code="host-stage-failed") from error
+        except Exception as error:
+            known = run_error(error, self._where)
+            if known.code == "no-memory":
+                raise known from error
+            text = f"a host stage fails on this input: {words(error)}"
+            raise UsageError(text, where=self._where, code="host-stage-failed") from error
         return dict(zip(self.outputs, results, strict=True))
+
+
+def _stage(stage: HostStage) -> str:
+    """A stage has no name: the tensors that it makes say which one it is."""
+    return f"host stage of '{stage.outputs[0]}'" if stage.outputs else "host stage"
 
 
 def _same_names(what: str, wanted: Sequence[str], found: Sequence[str]) -> None:
@@ -82,7 +96,7 @@ class CompiledModel:
         self.stages: list[HostSession | DeviceSession] = [
             DeviceSession(stage.plan, engine=engine, threads=threads, isa=isa)
             if isinstance(stage, DeviceStage)
-            else HostSession(stage, threads)
+            else HostSession(stage)
             for stage in artefact.stages
         ]
 
