@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.config import refuse_special
 from axtool.errors import UsageError, nearest
 
 
@@ -31,7 +32,9 @@ class Preprocess:
         function = _load(self.path, self.function)
         try:
             result = function(image)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit too: it would end the command as if all were done
             raise _fault(self.path, error) from error
         if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
             kind = f"{result.dtype} array" if isinstance(result, np.ndarray) else type(result).__name__
@@ -57,7 +60,7 @@ def load_preprocess(text: str) -> Preprocess:
 
 def _load(path: str, name: str) -> Callable[[NDArray[np.uint8]], Any]:
     module = _module(path)
-    function = getattr(module, name, None)
+    function = vars(module).get(name)  # no getattr: a module's own __getattr__ is not asked
     if not callable(function):
         known = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         raise UsageError(f"there is no function '{name}'", where=path, hint=nearest(name, known), code="preprocess")
@@ -69,6 +72,7 @@ def _module(path: str) -> ModuleType:
     """The file as a module of its own, outside sys.modules."""
     module = ModuleType(Path(path).stem)
     module.__file__ = path
+    refuse_special(Path(path))
     try:
         source = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -78,7 +82,9 @@ def _module(path: str) -> ModuleType:
         exec(compile(source, path, "exec"), vars(module))
     except SyntaxError as error:
         raise UsageError(f"SyntaxError: {error.msg}", where=f"{path}:{error.lineno}", code="preprocess") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _fault(path, error) from error
     return module
 
@@ -87,4 +93,5 @@ def _fault(path: str, error: BaseException) -> UsageError:
     """The error with the last line of the user's file that led to it."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     where = f"{path}:{lines[-1]}" if lines else path
-    return UsageError(f"{type(error).__name__}: {error}", where=where, code="preprocess")
+    told = f"it ended the program, {error!r}" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    return UsageError(told, where=where, code="preprocess")

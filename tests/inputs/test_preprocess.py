@@ -1,3 +1,4 @@
+import os
 import pickle
 
 import numpy as np
@@ -108,3 +109,34 @@ def test_a_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path, source, te
 def test_it_travels_to_another_process_by_name(file):
     function = load_preprocess(f"{file}:half")
     assert pickle.loads(pickle.dumps(function)) == function
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("sys.exit(0)", "it ended the program, SystemExit(0)"),
+        ("sys.exit()", "it ended the program, SystemExit"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("raise BaseException('own')", "BaseException: own"),
+    ],
+)
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_would_end_the_program_is_a_fault_with_file_and_line(tmp_path, statement, text, inside):
+    np.save(tmp_path / "x.npy", np.full((2, 3, 8, 8), 100, np.uint8))
+    path = tmp_path / "prep.py"
+    body = f"    {statement}\n" if inside else f"    return image\n{statement}\n"
+    path.write_text(f"import sys\ndef f(image):\n{body}")
+    assert refusal(path, "f").startswith(f"{path}:{3 if inside else 4}: {text}")
+
+
+def test_an_interrupt_inside_is_no_fault(tmp_path):
+    np.save(tmp_path / "x.npy", np.full((2, 3, 8, 8), 100, np.uint8))
+    (tmp_path / "prep.py").write_text("def f(image):\n    raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        feeds(tmp_path / "prep.py", "f")
+
+
+def test_a_pipe_is_no_python_file(tmp_path):
+    os.mkfifo(tmp_path / "prep.py")
+    with pytest.raises(UsageError, match="is a pipe"):
+        load_preprocess(f"{tmp_path / 'prep.py'}:f")
