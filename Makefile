@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PACKAGE := $(VENV)/.package
+DEV := $(VENV)/.dev
 DEMO := demo
 JOBS ?= 2
 
@@ -12,14 +13,18 @@ JOBS ?= 2
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
-$(STAMP): pyproject.toml axtool/native/CMakeLists.txt $(shell find axtool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
+# The package alone, which `make demo` wants; and beside it, in the same environment, the tools that test it.
+$(PACKAGE): pyproject.toml axtool/native/CMakeLists.txt $(shell find axtool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --group dev
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-demo: $(STAMP)  ## compile the bundled model, run it on the bundled picture, write demo/annotated.png, print the profile
+$(DEV): $(PACKAGE) pyproject.toml
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+demo: $(PACKAGE)  ## compile the bundled model, run it on the bundled picture, write demo/annotated.png, print the profile
 	mkdir -p $(DEMO)
 	$(BIN)/axzoo build digits-v8det --out $(DEMO)/digits.axm --force
 	$(BIN)/axtool info $(DEMO)/digits.axm
@@ -27,10 +32,10 @@ demo: $(STAMP)  ## compile the bundled model, run it on the bundled picture, wri
 	$(BIN)/axtool profile $(DEMO)/digits.axm --sort cycles --top 12
 	@echo "the picture is in $(DEMO)/annotated.png"
 
-test: $(STAMP)  ## the fast suite
+test: $(DEV)  ## the fast suite
 	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
 
-test-slow: $(STAMP)  ## the zoo end to end, models from packages and beside the project
+test-slow: $(DEV)  ## the zoo end to end, models from packages and beside the project
 	$(BIN)/pytest -q -n $(JOBS) -m slow
 
 test-arm:  ## kernels on aarch64 under qemu: the same digests as here (needs g++-aarch64-linux-gnu and qemu-user)
@@ -39,20 +44,20 @@ test-arm:  ## kernels on aarch64 under qemu: the same digests as here (needs g++
 test-haswell:  ## kernels on an x86-64 CPU without VNNI under qemu: the same digests as here (needs qemu-user)
 	tests/native/run_digests.sh haswell
 
-lint: $(STAMP)  ## ruff, mypy --strict, import direction
+lint: $(DEV)  ## ruff, mypy --strict, import direction
 	$(BIN)/ruff check axtool tests benchmarks
 	$(BIN)/ruff format --check axtool tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP)  ## rewrite the code as ruff wants it
+format: $(DEV)  ## rewrite the code as ruff wants it
 	$(BIN)/ruff check --fix axtool tests benchmarks
 	$(BIN)/ruff format axtool tests benchmarks
 
-bench: $(STAMP)  ## engine speed against onnxruntime, as ratios
+bench: $(DEV)  ## engine speed against onnxruntime, as ratios
 	$(BIN)/python -m benchmarks.engine
 
-docs: $(STAMP)  ## regenerate the pages of docs/ that are made from code
+docs: $(PACKAGE)  ## regenerate the pages of docs/ that are made from code
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove what was built
