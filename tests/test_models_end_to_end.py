@@ -36,7 +36,8 @@ HEADS = {
 }
 LITE = Preparation(resize="crop", crop=0.875, mean=(127,) * 3, std=(128,) * 3, scale=1.0, size=(224, 224))
 
-LITE_LEAST = 0.9  # 0.97 is the aim: plain 8-bit ranges reach 0.917, as other tools do with per-channel weights
+# Off the photographs that it was trained for, the float model's two best classes are often within half a logit.
+LITE_LEAST = {"photographs like those it was trained on": 0.97, "other pictures": 0.8}
 
 Array = NDArray[Any]
 
@@ -123,23 +124,22 @@ def test_mnist5k_dwcnn_keeps_its_true_accuracy(work: Path) -> None:
 
 
 @shared.needs_images
-def test_efficientnet_lite_agrees_with_float_on_photographs_outside_calibration(work: Path) -> None:
+def test_efficientnet_lite_agrees_with_float_outside_calibration(work: Path) -> None:
     photos = [read_image(path) for path in sorted((IMAGES / "foolbox").glob("imagenet_*.jpg"))]
-    others = [read_image(path) for path in sorted(IMAGES.glob("sk*.*g")) if path.suffix != ".npy"]
+    others = [read_image(path) for path in sorted(IMAGES.glob("sk*.*g"))]
     preparation = LITE.resolve(InputSpec("input", (1, 3, 224, 224), "float32"))
-    data = [
-        np.concatenate([preparation.prepare(picture) for picture in make("crops", count, seed, (256, 256), base)])
-        for base, count, seed in ((photos[:10], 64, 1), (photos[10:] + others, 300, 2))
-    ]
-    np.savez("calib.npz", input=data[0])
+    calibration, *judged = (
+        [preparation.prepare(picture) for picture in make("crops", count, seed, (256, 256), base)]
+        for base, count, seed in ((photos[:10], 64, 1), (photos[10:], 150, 2), (others, 150, 2))
+    )
+    np.savez("calib.npz", input=np.concatenate(calibration))
     model = compiled(MODELS / "efficientnet_lite0_224.onnx", "calib.npz")
     session = onnx_session(MODELS / "efficientnet_lite0_224.onnx")
-    agree = [
-        session.run(None, {"input": x[None]})[0].argmax() == model.run({"input": x[None]}).outputs["logits"].argmax()
-        for x in data[1]
-    ]
-    print("efficientnet_lite0", np.mean(agree))
-    assert np.mean(agree) >= LITE_LEAST
+    for (what, least), images in zip(LITE_LEAST.items(), judged, strict=True):
+        pairs = [(session.run(None, {"input": x})[0], model.run({"input": x}).outputs["logits"]) for x in images]
+        share = float(np.mean([wanted.argmax() == found.argmax() for wanted, found in pairs]))
+        print("efficientnet_lite0", what, share)
+        assert share >= least, what
 
 
 def steps_apart(name: str) -> tuple[list[int], bool]:
