@@ -18,6 +18,7 @@ class Exit(IntEnum):
     DOES_NOT_FIT = 6
     INTERNAL = 70
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class AxError(Exception):

@@ -10,9 +10,11 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -28,7 +30,8 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
     """Run a typer app; the exit code. Everything that can go wrong ends here."""
     args = _arranged(sys.argv[1:] if argv is None else argv)
     try:
-        code = _guarded(app, args, program)
+        with _termination() as ended:
+            code = _guarded(app, args, program, ended)
         if sys.stdout is not None:  # None: it was closed before we began
             sys.stdout.flush()
     except BrokenPipeError:
@@ -39,6 +42,29 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
         _discard_stdout()
         return _failed(args, program, error)
     return code
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[threading.Event]:
+    """Inside the block SIGTERM takes the way of Ctrl-C, through every `finally`, and sets the event.
+
+    Only the first one counts: more of them (`timeout` sends two) would disturb the cleaning up.
+    """
+    ended = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
+        yield ended
+        return
+
+    def end(*_: object) -> None:
+        if not ended.is_set():
+            ended.set()
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _discard_stdout() -> None:
@@ -54,7 +80,7 @@ def _arranged(argv: Sequence[str]) -> list[str]:
     return [rest[0], *flags, *rest[1:]] if rest and not rest[0].startswith("-") else [*flags, *rest]
 
 
-def _guarded(app: Callable[..., Any], args: list[str], program: str) -> int:
+def _guarded(app: Callable[..., Any], args: list[str], program: str, ended: threading.Event) -> int:
     try:
         code = app(args=args, standalone_mode=False, prog_name=program)
         if code == Exit.INTERRUPTED:  # what the parser makes of Ctrl-C
@@ -67,16 +93,22 @@ def _guarded(app: Callable[..., Any], args: list[str], program: str) -> int:
             raise BrokenPipeError from None
         return int(leaving.code or 0)
     except KeyboardInterrupt:
-        return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
+        return _interrupted(args, program, ended)
     except Exception as error:
+        if ended.is_set() or type(error).__name__ == "Abort":  # the latter is the parser's
+            return _interrupted(args, program, ended)
         return _failed(args, program, error)
+
+
+def _interrupted(args: list[str], program: str, ended: threading.Event) -> int:
+    if ended.is_set():
+        return _fail(args, program, AxError("terminated", code="terminated"), Exit.TERMINATED)
+    return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
 
 
 def _failed(args: list[str], program: str, error: Exception) -> int:
     if type(error).__name__ == "Exit":  # an early exit of the parser, such as after --help
         return int(getattr(error, "exit_code", 0))
-    if type(error).__name__ == "Abort":
-        return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
     known = error if isinstance(error, AxError) else _of_parser(error, program) or _of_machine(error)
     if known is not None:
         if _verbose(args) and isinstance(known, EnvironmentFault):

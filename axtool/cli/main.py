@@ -27,7 +27,7 @@ EPILOG = """Examples:
   axtool verify model.axm --against model.onnx --data images/
 
 Exit codes: 0 done, 1 a check said no, 2 usage or bad input, 3 unsupported, 4 environment, 5 numerics, 6 does not fit,
-70 internal error, 130 interrupted."""
+70 internal error, 130 interrupted, 143 terminated."""
 
 app = typer.Typer(
     name="axtool",

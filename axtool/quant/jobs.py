@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import signal
 import tempfile
+import threading
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,22 +26,67 @@ _PART = 8  # samples of one task: often enough for progress, few enough to open 
 def observe_in_processes(work: Work, samples: Samples, jobs: int, progress: Progress | None) -> Seen:
     """What `jobs` processes see of the samples; the same bits as one process sees of all."""
     parts = max(jobs, -(-len(samples) // _PART))
-    # A fresh interpreter: a forked one would inherit the threads of onnxruntime in the middle of their work.
-    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="axtool-") as folder:
         path = Path(folder) / "work"
         path.write_bytes(pickle.dumps(work))
-        with ProcessPoolExecutor(jobs, context) as pool:
+        with _pool(jobs) as pool:
             futures: dict[Future[Seen], range] = {}
-            for part in range(parts):
-                indices = range(part, len(samples), parts)
-                futures[pool.submit(_observe_part, str(path), samples.select(indices), indices)] = indices
+            with _without_interrupts():  # the processes begin with the first part
+                for part in range(parts):
+                    indices = range(part, len(samples), parts)
+                    futures[pool.submit(_observe_part, str(path), samples.select(indices), indices)] = indices
             _report(futures, len(samples), progress)
             results = [future.result() for future in futures]
     first = results[0]
     for result in results[1:]:
         first.merge(result)
     return first
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that are gone when the block is left. When it fails, or is interrupted, what they do is given up."""
+    others = set(multiprocessing.active_children())
+    # A fresh interpreter: a forked one would inherit the threads of onnxruntime in the middle of their work.
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.terminate()
+        raise
+    finally:
+        pool.shutdown()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches the processes of a terminal all at once. Those that start in this block never see it, not even
+    while they import: a blocked signal is inherited. Here it comes when the block ends.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """Runs first in each process: only the parent says that the work ends, and its own end says so too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _report(futures: dict[Future[Seen], range], total: int, progress: Progress | None) -> None:

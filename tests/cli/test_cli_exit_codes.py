@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import errno
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,20 @@ def test_130_is_an_interrupt(tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch)
     ran = axtool("info", tiny_models / "cls.axm", "--json")
     assert (ran.code, ran.document["error"]["code"]) == (Exit.INTERRUPTED, "interrupted")
     assert "Traceback" not in ran.err
+
+
+def test_143_is_sigterm_and_the_handler_of_before_comes_back(
+    tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("axtool.report.inspect.inspect", killed)
+    before = signal.getsignal(signal.SIGTERM)
+    ran = axtool("info", tiny_models / "cls.axm", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (Exit.TERMINATED, "terminated")
+    assert "Traceback" not in ran.err
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_130_leaves_nothing_behind(tiny_models: Tiny, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

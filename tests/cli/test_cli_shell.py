@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,50 @@ def test_ctrl_c_ends_the_work_with_130_and_leaves_nothing(tiny_models: Tiny, wor
         said = stderr.read()
     assert (process.wait(60), "error: interrupted" in said, "Traceback" in said) == (130, True, False)
     assert list(work.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="wants /proc")
+@pytest.mark.parametrize(
+    ("number", "group", "code", "word"),
+    [
+        (signal.SIGTERM, False, 143, "terminated"),
+        (signal.SIGTERM, True, 143, "terminated"),
+        (signal.SIGINT, True, 130, "interrupted"),
+    ],
+)
+def test_a_signal_ends_the_work_of_several_processes_and_leaves_nothing(
+    tiny_models: Tiny, work: Path, tmp_path: Path, number: int, group: bool, code: int, word: str
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    heard = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {MAIN}"
+    words = ["compile", str(tiny_models / "cls.onnx"), "--calib", "random:4000", "-j", "2", "-o", str(work / "o.axm")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", heard, *words], stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        while len(session(process.pid)) < 3:  # the command, and processes that import or work
+            time.sleep(0.05)
+        time.sleep(0.2)
+        (os.killpg if group else os.kill)(process.pid, number)
+        said = stderr.read()  # ends when no process holds it any more
+    assert (process.wait(60), f"error: {word}" in said, "Traceback" in said) == (code, True, False), said
+    assert session(process.pid) == []
+    assert list(temporary.iterdir()) == []
+    assert [path for path in work.iterdir() if path != temporary] == []
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def test_a_fresh_process_runs_a_model(tiny_models: Tiny) -> None:
