@@ -89,6 +89,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     target = load_target(options.target)
     front = read_front(model, target, options.reading, step=progress.step)  # load -> clean -> split
     require_device(front)
+    say_front(front)
     samples = open_calibration(front, options)
     ranges = measure(front, samples, options, progress)
     stages: list[HostStage | DeviceStage] = []
@@ -101,6 +102,14 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
     return Compiled(assemble(front, target, stages, samples, ranges, options), front, ranges)
+
+
+def say_front(front: Front) -> None:
+    """What the passes did and where the model was cut, as notes."""
+    done = [f"{result.name} {result.count}" for result in front.cleaned.log if result.count]
+    log.info("passes: %s", ", ".join(done) or "nothing to do")
+    stages = [f"{stage.kind} {len(stage.model.graph)}" for stage in front.parts.stages]
+    log.info("split, nodes of each stage: %s", " | ".join(stages))
 
 
 def require_device(front: Front) -> None:

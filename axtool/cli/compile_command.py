@@ -39,8 +39,9 @@ def compile_command(
         str, typer.Option("--method", metavar="minmax|percentile", help="Of the ranges.", rich_help_panel=QUANT)
     ] = "percentile",
     percentile: Annotated[
-        float, typer.Option("--percentile", help="Per cent of the values inside.", rich_help_panel=QUANT)
-    ] = 99.999,
+        float | None,
+        typer.Option("--percentile", help="Per cent of the values inside (99.999).", rich_help_panel=QUANT),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Use at most this many samples.", rich_help_panel=QUANT)
     ] = None,
@@ -92,15 +93,24 @@ def compile_command(
     if calib and ranges is not None:
         raise UsageError("--calib and --ranges are both given", hint="give one of them", code="bad-option")
     from axtool.cli.task import task_of
+
+    if percentile is not None and method == "minmax":
+        hint = "leave out --percentile, or use --method percentile"
+        raise UsageError("--percentile means nothing with --method minmax", hint=hint, code="bad-option")
+    from axtool.artefact.axm import is_axm
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
     from axtool.inputs.prepare import Preparation
     from axtool.quant.ranges import read_ranges, write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
 
-    out = out or Path(model.name).with_suffix(".axm")
+    if model.is_file() and is_axm(model):
+        hint = f"`axtool info {model}` shows what it holds"
+        raise UsageError("already compiled; want an .onnx", where=str(model), hint=hint, code="not-onnx")
+    out = out or Path(model.name or "model").with_suffix(".axm")  # '.' has no name; the reader says that it is a folder
     inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ())]
     refuse_overwrite(out, force=force, inputs=inputs)
+    o.choice(out.suffix.lower(), (".axm",), "--out")
     if save_ranges is not None:
         refuse_overwrite(save_ranges, force=force, inputs=[*inputs, out])
     base = None
@@ -112,7 +122,7 @@ def compile_command(
         reading=Reading(
             input_shapes=o.shapes(input_shape),
             dims=o.dims(dim),
-            outputs=tuple(part.strip() for part in outputs.split(",")) if outputs else (),
+            outputs=o.names(outputs, "--outputs"),
             permissive=permissive,
             fix_fp16=fix_fp16,
             check=check,
@@ -121,20 +131,20 @@ def compile_command(
         calib=tuple(calib or ()),
         ranges=ranges,
         method=o.choice(method, METHODS, "--method"),
-        percentile=percentile,
+        percentile=99.999 if percentile is None else percentile,
         limit=limit,
         preparation=o.preparation(resize, mean, std, scale, color, layout, fill, base),
         preprocess=preprocess,
         jobs=jobs,
         task=task_of(task, labels),
     )
-    with Progress(quiet=quiet).shown() as progress:
+    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
         compiled = compile_file(model, out, chosen, progress, force=force)
         if save_ranges is not None:
             kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)
             write_ranges(save_ranges, kept, force=force)
     known = None if base is not None else [key for key, value in given.items() if value is not None]
-    document = compiled_document(compiled.artefact, out, known)
+    document = compiled_document(compiled.artefact, out, known, elapsed_s=progress.elapsed_s)
     if as_json:
         emit(document)
     elif not quiet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,10 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, also on failure.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say each step; tracebacks of internal errors.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Only errors on stderr; results stay on stdout (compile, build: none).")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say each step and its seconds; tracebacks of bugs.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing output file.")]
 
 PREPARE = "Input preparation"
@@ -58,18 +61,36 @@ def say(text: str, *, quiet: bool = False) -> None:
 
 
 class Progress:
-    """Steps and counts of long work: a bar on a terminal, plain lines elsewhere, nothing with `quiet`."""
+    """Steps and counts of long work: a bar on a terminal, plain lines elsewhere, nothing with `quiet`.
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._name, self._tenth = quiet, "working", -1
+    With `verbose` also the seconds of each step, on stderr.
+    """
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._quiet, self._name, self._tenth = quiet, "", -1
+        self._verbose = verbose and not quiet
+        self._begun = self._since = time.perf_counter()
         self._bar: Any = None
         self._task: Any = None
 
     def step(self, name: str) -> None:
-        """A named step begins."""
+        """A named step begins, and the one before it ends."""
+        self._end()
         if self._bar is not None:
             self._bar.update(self._task, description=name, completed=0, total=None)
         self._name, self._tenth = name, -1
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since this was made."""
+        return time.perf_counter() - self._begun
+
+    def _end(self) -> None:
+        now = time.perf_counter()
+        if self._verbose and self._name:
+            line = f"{self._name}: {now - self._since:.2f} s"
+            print(line, file=sys.stderr) if self._bar is None else self._bar.console.print(line)
+        self._name, self._since = "", now
 
     def count(self, done: int, total: int) -> None:
         """`done` of `total` parts of the step are finished."""
@@ -86,6 +107,7 @@ class Progress:
         """Show the bar for as long as the block runs."""
         if self._quiet or not sys.stderr.isatty():
             yield self
+            self._end()
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -96,5 +118,6 @@ class Progress:
             self._bar, self._task = bar, bar.add_task("starting", total=None)
             try:
                 yield self
+                self._end()
             finally:
                 self._bar = None

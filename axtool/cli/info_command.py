@@ -7,6 +7,7 @@ import typer
 
 from axtool.cli import options as o
 from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
+from axtool.errors import UsageError
 
 
 def info_command(
@@ -35,6 +36,10 @@ def info_command(
     from axtool.target_file import load_target
 
     document = inspect(model, load_target(target), o.shapes(input_shape), o.dims(dim))
+    if document["kind"] == "onnx" and (layers or tensors or memory):
+        hint = f"`axtool profile {model}` shows the layers, or give the .axm that `axtool compile` makes"
+        what = "not compiled: layers, tensors and memory are what the compiler decides"
+        raise UsageError(what, where=str(model), hint=hint, code="not-axm")
     if as_json:
         emit(document)
     else:

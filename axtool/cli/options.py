@@ -135,6 +135,14 @@ def numbers(text: str | None, option: str) -> tuple[float, ...] | None:
     return None if text is None else tuple(number(part.strip(), option) for part in text.split(","))
 
 
+def names(text: str | None, option: str) -> tuple[str, ...]:
+    """Comma-separated names; none of them is empty."""
+    parts = () if text is None else tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise UsageError(f"{option} '{text}': a name is empty", hint=f"for example {option} A,B", code="bad-option")
+    return parts
+
+
 def shapes(items: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     """`NAME:1,3,640,640` for each input; names may hold colons."""
     result = {}

@@ -23,7 +23,7 @@ def profile_command(
         str, typer.Option("--sort", metavar="KEY", help="index, cycles, macs, read_bytes or write_bytes.")
     ] = "index",
     by: Annotated[str, typer.Option("--by", metavar="layer|op", help="One row a layer, or sums.")] = "layer",
-    top: Annotated[int, typer.Option("--top", min=0, help="Show this many rows (0: all).")] = 0,
+    top: Annotated[int, typer.Option("--top", min=0, help="Show this many rows (0: all); --csv has them all.")] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the rows.")] = None,
     input_shape: o.InputShape = None,
     dim: o.Dim = None,
@@ -55,14 +55,14 @@ def profile_command(
     if csv is not None:
         refuse_overwrite(csv, force=force, inputs=[model])
     request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim))
-    with Progress(quiet=quiet).shown() as progress:
+    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
         document = profile_document(str(model), profile(request, progress.step))
-    rows = arrange(document, by=by, sort=sort, top=top)
+    rows = arrange(document, by=by, sort=sort)
     if csv is not None:
         write_whole(csv, profile_csv(rows).encode(), force=force)
     document |= judged(document, latency_ms=max_latency, cycles=max_cycles, external_bytes=max_external_bytes)
     if as_json:
         emit(document)
     else:
-        typer.echo(profile_text(document, rows))
+        typer.echo(profile_text(document, rows[:top] if top else rows))
     raise typer.Exit(Exit.CHECK_FAILED if document["exceeded"] else Exit.OK)

@@ -98,7 +98,9 @@ def build_command(
       axzoo build digits-v8det -o digits.axm --verify
     """
     set_up(quiet=quiet, verbose=verbose)
+    from axtool.cli.options import choice
     from axtool.compiler import compile_file, options_of
+    from axtool.config import refuse_overwrite
     from axtool.report.built import built_document, built_text
     from axtool.verify.check import Request
     from axtool.verify.check import verify as compare_models
@@ -109,7 +111,9 @@ def build_command(
 
     entry = find(model)
     path = out or Path(f"{entry.config.name}.axm")
-    with Progress(quiet=quiet).shown() as progress:
+    refuse_overwrite(path, force=force)
+    choice(path.suffix.lower(), (".axm",), "--out")
+    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
         progress.step("fetching")
         recipe = recipe_of(entry, target)
         compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
@@ -118,7 +122,7 @@ def build_command(
             progress.step("verifying")
             request = Request(path, recipe.model, validation_of(entry))
             rows = compare(entry.config.expected, compare_models(request, Limits(), progress.count))
-    document = built_document(entry.config.name, compiled.artefact, path, rows)
+    document = built_document(entry.config.name, compiled.artefact, path, rows, elapsed_s=progress.elapsed_s)
     if as_json:
         emit(document)
     elif not quiet:

@@ -12,12 +12,12 @@ from axtool.report.units import header
 
 
 def built_document(
-    name: str, artefact: Artefact, path: Path, rows: Sequence[Mapping[str, Any]] | None
+    name: str, artefact: Artefact, path: Path, rows: Sequence[Mapping[str, Any]] | None, *, elapsed_s: float = 0.0
 ) -> dict[str, Any]:
     """`expected` is None when nothing was verified; one figure that is not met makes the status failed."""
     missed = [row for row in rows or () if not row["met"]]
     return {
-        **compiled_document(artefact, path),
+        **compiled_document(artefact, path, elapsed_s=elapsed_s),
         **header("axzoo build", "failed" if missed else "ok"),
         "name": name,
         "expected": None if rows is None else [dict(row) for row in rows],

@@ -13,7 +13,9 @@ from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 
 
-def compiled_document(artefact: Artefact, out: Path, given: Collection[str] | None = None) -> dict[str, Any]:
+def compiled_document(
+    artefact: Artefact, out: Path, given: Collection[str] | None = None, *, elapsed_s: float = 0.0
+) -> dict[str, Any]:
     """The document of `axtool compile` for the file it wrote. Cycles and latency are modelled, not measured.
 
     `given` are the steps of the input preparation that the user chose, None where nothing of it is a default.
@@ -39,6 +41,7 @@ def compiled_document(artefact: Artefact, out: Path, given: Collection[str] | No
         if given is None or preparation is None
         else [key for key in ("resize", "color", "scale") if key not in given],
         "calibration": {key: artefact.quantization.get(key) for key in ("method", "samples")},
+        "elapsed_s_measured": elapsed_s,
         "device": {
             "cycles_modelled": sum(timing.total for timing in timings),
             "latency_ms_modelled": 1e3 * sum(timing.latency_s for timing in timings),
@@ -67,6 +70,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
+            f"  elapsed     {seconds(document['elapsed_s_measured'])}, measured here",
         )
     )
 

@@ -33,8 +33,6 @@ def info_text(document: Mapping[str, Any], *, support: bool, layers: bool, tenso
             parts.append(_tensors(stage["tensors"]))
         if memory:
             parts.append(_memory(stage))
-    if not devices and (layers or tensors or memory):
-        parts.append("layers, tensors and memory are decided by `axtool compile`; this file is not compiled")
     return "\n\n".join(parts)
 
 

@@ -15,6 +15,11 @@ from axtool.timing.ledger import CATEGORIES
 
 KEYS = ("cycles", "macs", "read_bytes", "write_bytes", "index")
 GROUPS = ("layer", "op")
+GATES = {
+    "latency_ms": "latency {:,.4g} ms, limit {:,.4g} ms",
+    "cycles": "{:,.0f} cycles, limit {:,.12g} cycles",
+    "external_bytes": "external traffic {:,.0f} B, limit {:,.12g} B",
+}
 LEGEND = (
     "mac: MAC array; compute: ALU; data_array: transfers inside the array; data_ocm: on-chip memory;\n"
     "data_external: external memory; other: entry, fence, drain. Bound by: the category with the most cycles."
@@ -52,10 +57,8 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
     }
 
 
-def arrange(
-    document: Mapping[str, Any], *, by: str = "layer", sort: str = "index", top: int = 0
-) -> list[dict[str, Any]]:
-    """The rows to show: layers, or sums by op; sorted, the largest first except by index; at most `top` of them."""
+def arrange(document: Mapping[str, Any], *, by: str = "layer", sort: str = "index") -> list[dict[str, Any]]:
+    """The rows to show: layers, or sums by op; sorted, the largest first except by index."""
     if by not in GROUPS:
         raise UsageError(f"--by {by}", hint=nearest(by, GROUPS), code="bad-option")
     if sort not in KEYS:
@@ -67,7 +70,7 @@ def arrange(
         rows.sort(key=lambda row: (row.get("stage", 0), row["index"]))
     else:
         rows.sort(key=lambda row: (-row[sort], row["index"]))
-    return rows[:top] if top else rows
+    return rows
 
 
 def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -139,7 +142,7 @@ def profile_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 def judged(document: Mapping[str, Any], **limits: float | None) -> dict[str, Any]:
     """The status of a document, and what exceeds its limit, one line each. No limit is None."""
     exceeded = [
-        f"{key} is {document[key]:,.6g}, the limit {limit:,.6g}"
+        GATES[key].format(document[key], limit)
         for key, limit in limits.items()
         if limit is not None and document[key] > limit
     ]

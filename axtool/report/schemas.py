@@ -55,6 +55,7 @@ class CompileBody(Document):
     preparation: dict[str, Any] | None = Field(description="Of pictures, with the values that have an effect.")
     preparation_defaults: list[str] = Field(description="What of it nobody chose.")
     calibration: Calibration
+    elapsed_s_measured: float = Field(description="Of the whole command, on this machine.")
     device: Device
 
 

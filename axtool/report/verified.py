@@ -79,6 +79,14 @@ def verified_text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+# The floor is `axtool.verify.layers.BAD_DB`; a test holds the two together.
+BAD = "the first whose own error alone leaves less than 15 dB"
+LAYER_LEGEND = (
+    "accumulated: error up to here, against float; alone: of this layer, fed with the float model's tensors;\n"
+    "saturated: float values outside the int8 range; levels: of 256 that occur"
+)
+
+
 def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [
         (
@@ -91,9 +99,10 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
     columns = ("#", "op", "layer", "accumulated", "alone", "saturated", "levels", "")
     text = table(columns, cells, title="Layers against the float model", right=(0, 3, 4, 5, 6), droppable=(6, 5))
     bad = next((row for row in rows if row["bad"]), None)
+    text += f"\n{LAYER_LEGEND}"
     if bad is None:
         return text + "\nno layer is bad on its own"
-    return text + f"\nthe first bad layer is {bad['index']}, {bad['op']} '{bad['name']}'"
+    return text + f"\nthe first bad layer is {bad['index']}, {bad['op']} '{bad['name']}': {BAD}"
 
 
 def _slice(part: Mapping[str, Any] | None) -> str:

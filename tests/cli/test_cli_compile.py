@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,11 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
     "no data": ((), "no-samples", "random:32"),
     "no such folder of data": (("--calib", "pictures"), "file-not-found", "pictures"),
     "no sample": (("--calib", "random:0"), "bad-option", "random:N"),
+    "more random samples than are counted": (("--calib", "random:" + "9" * 20), "bad-option", "from 1 to 1000000"),
+    "a random number of thousands of digits": (("--calib", "random:" + "9" * 9000), "bad-option", "from 1 to 1000000"),
+    "no name of data": (("--calib", ""), "bad-option", "an empty name"),
+    "no name of an output": ((*CALIB, "--outputs", ""), "bad-option", "a name is empty"),
+    "an output without a name": ((*CALIB, "--outputs", "scores,"), "bad-option", "a name is empty"),
     "an unknown chip": ((*CALIB, "--target", "qc-u-1d7"), "unknown-target", "qc-u-1d7-16mb"),
     "an unknown input": ((*CALIB, "--input-shape", "xx:1,3,16,16"), "unknown-input", "did you mean x?"),
     "a shape that is none": ((*CALIB, "--input-shape", "x:1,a"), "bad-option", "NAME:1,3,H,W"),
@@ -133,6 +139,8 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
     "ranges that are not there": (("--ranges", "r.json"), "file-not-found", "r.json"),
     "an unknown option": ((*CALIB, "--tarket", "x"), "usage", "--target"),
     "a word where a number belongs": ((*CALIB, "--jobs", "many"), "usage", "--jobs"),
+    "a percentile of minmax": ((*CALIB, "--method", "minmax", "--percentile", "99"), "bad-option", "minmax"),
+    "an output of no kind": ((*CALIB, "-o", "model.bin"), "bad-option", ".axm"),
     "an unknown task": ((*CALIB, "--task", "clasification"), "bad-task", "did you mean classification?"),
     "an unknown decoder": ((*CALIB, "--task", "detection:yolox1"), "bad-task", "did you mean yolox"),
     "a detection of no decoder": ((*CALIB, "--task", "detection"), "bad-task", "detection:yolo"),
@@ -230,3 +238,22 @@ def test_a_task_makes_the_users_own_model_draw(tiny_models: Tiny, onnx: Path, wo
     assert "classification, 3 labels" in axtool("info", "cls.axm").out
     ran = axtool("run", "cls.axm", picture, "--save", "out.png")
     assert (ran.code, (work / "out.png").is_file(), "wrote out.png" in ran.err) == (0, True, True)
+
+
+def test_a_compiled_file_is_not_compiled_again(tiny_models: Tiny, work: Path) -> None:
+    for words in ((), CALIB):
+        ran = axtool("compile", tiny_models / "cls.axm", *words)
+        assert (ran.code, "already compiled; want an .onnx" in ran.err) == (2, True), ran.err
+
+
+def test_verbose_says_the_passes_the_split_and_the_seconds_of_each_step(onnx: Path, work: Path) -> None:
+    said = axtool("compile", onnx, *CALIB, "-v").err
+    assert "passes: " in said
+    assert "split, nodes of each stage: device 5" in said
+    for step in ("reading", "calibrating", "planning", "writing"):
+        assert re.search(rf"^{step}: [0-9.]+ s$", said, re.MULTILINE), said
+
+
+def test_the_elapsed_time_is_measured(onnx: Path, work: Path) -> None:
+    assert re.search(r"elapsed +[0-9.]+ (s|ms), measured here", axtool("compile", onnx, *CALIB).out)
+    assert axtool("compile", onnx, *CALIB, "--json", "--force").document["elapsed_s_measured"] > 0

@@ -50,7 +50,8 @@ def test_the_compiled_file_keeps_the_reasons(tiny_models: Tiny) -> None:
 def test_info_shows_what_is_asked_for(tiny_models: Tiny, option: str, said: str) -> None:
     assert said in axtool("info", tiny_models / "cls.axm", option).out
     assert said not in axtool("info", tiny_models / "cls.axm").out.replace("2 conv", "")
-    assert "not compiled" in axtool("info", tiny_models / "cls.onnx", option).out
+    ran = axtool("info", tiny_models / "cls.onnx", option)
+    assert (ran.code, ran.out, "not compiled" in ran.err, "axtool profile" in ran.err) == (2, "", True, True)
 
 
 def test_a_file_that_is_no_model_is_refused(work: Path) -> None:
@@ -96,9 +97,11 @@ def read_csv() -> list[dict[str, str]]:
 
 def test_rows_are_sorted_summed_and_cut(tiny_models: Tiny, work: Path) -> None:
     words = ("profile", tiny_models / "cls.axm", "--csv", "rows.csv", "--force")
-    axtool(*words, "--sort", "cycles", "--top", "2")
+    shown = axtool(*words, "--sort", "cycles", "--top", "2").out
     rows = read_csv()
-    assert len(rows) == 2
+    assert len(rows) == 3  # the file has all, what is shown two
+    assert rows[1]["name"] in shown
+    assert rows[2]["name"] not in shown
     assert int(rows[0]["cycles"]) >= int(rows[1]["cycles"])
     axtool(*words, "--by", "op")
     assert sorted(row["op"] for row in read_csv()) == ["avg_pool", "conv"]
@@ -112,6 +115,7 @@ def test_a_gate_that_is_exceeded_is_exit_1_with_the_profile(tiny_models: Tiny, g
     assert ran.document["layers"]
     text = axtool("profile", tiny_models / "cls.axm", *gate)
     assert (text.code, "failed: " in text.out) == (1, True)
+    assert re.search(r"failed: .*(ms|cycles|B), limit [0-9.e-]+ (ms|cycles|B)", text.out)
 
 
 def test_a_gate_that_holds_is_exit_0(tiny_models: Tiny) -> None:
