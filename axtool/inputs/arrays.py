@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from axtool.config import write_whole
+from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError
 
 Role = Literal["input", "output"]
@@ -188,6 +188,7 @@ def _data_start(file: IO[bytes], info: zipfile.ZipInfo) -> int:
 
 
 def _open_file(path: Path) -> IO[bytes]:
+    refuse_special(path)
     try:
         return open(path, "rb")
     except OSError as error:

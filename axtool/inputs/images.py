@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.config import refuse_special
 from axtool.errors import UsageError
 
 SUFFIXES = frozenset(
@@ -73,6 +74,7 @@ def as_rgb(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _read(path: Path) -> bytes:
+    refuse_special(path)
     try:
         return path.read_bytes()
     except OSError as error:

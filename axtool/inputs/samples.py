@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from axtool.config import refuse_special
 from axtool.errors import UsageError
 from axtool.inputs.images import find_files, is_image_name, probe
 from axtool.inputs.notice import Notice, note, warning
@@ -19,6 +20,7 @@ from axtool.inputs.spec import InputSpec
 
 __all__ = ["Feeds", "InputSpec", "Preparation", "Samples", "open_samples"]
 
+MOST_RANDOM = 1_000_000  # random samples: each is kept track of
 _SHOWN = 10  # files named one by one in an error or a notice
 
 
@@ -125,7 +127,12 @@ class _Opener:
         """The sources behind one argument: a folder may hold images, or else array files."""
         if text.startswith("random:"):
             return [self._noise(text)]
+        if not text:
+            raise UsageError(
+                "an empty name of a file or folder", code="bad-option", hint="the folder of the command is '.'"
+            )
         path = Path(text)
+        refuse_special(path)
         if path.is_dir():
             return self._folder(path)
         if not path.exists():
@@ -207,9 +214,12 @@ class _Opener:
 
     def _noise(self, text: str) -> Noise:
         count = text.removeprefix("random:")
-        if not count.isdecimal() or int(count) < 1:
+        # The digits are counted first: Python does not read thousands of them.
+        if not count.isdecimal() or len(count) > 20 or not 1 <= int(count) <= MOST_RANDOM:
             raise UsageError(
-                f"'{text}': want random:N with N at least 1", hint="for example random:32", code="bad-option"
+                f"'{text[:40]}': want random:N with N from 1 to {MOST_RANDOM}",
+                hint="for example random:32",
+                code="bad-option",
             )
         for spec in self.specs:
             if None in spec.shape:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from axtool.config import write_whole
+from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
 
@@ -90,6 +90,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
 
 def read_ranges(path: str | Path) -> Ranges:
     """The Ranges of a JSON file. Raises UsageError."""
+    refuse_special(Path(path))
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from axtool.config import package_dir
+from axtool.config import package_dir, refuse_special
 from axtool.errors import UsageError, nearest
 from axtool.zoo.schema import Config, read_config
 
@@ -43,6 +43,7 @@ def find(name: str) -> Entry:
     """The entry of a name, or of the user's own .yaml or .py. Raises UsageError with the nearest names."""
     if name.endswith((".yaml", ".yml", ".py")):
         path = Path(name).resolve()
+        refuse_special(path)
         if not path.is_file():
             raise UsageError("no such file", where=name, code="file-not-found")
         return Entry(path, path.parent.name, read_config(path), path.parent)
