@@ -164,9 +164,9 @@ def _fail(args: list[str], program: str, error: AxError, code: int) -> int:
 
 
 def words(error: AxError) -> list[str]:
-    """The lines that a person reads."""
+    """The lines that a person reads; a detail that repeats itself is read once."""
     lines = [f"error: {error} [{error.code}]"]
-    lines += [f"  - {line}" for line in error.details]
+    lines += [f"  - {line}" for line in dict.fromkeys(error.details)]
     if error.hint:
         lines.append(f"hint: {error.hint}")
     return lines

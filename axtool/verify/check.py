@@ -162,7 +162,7 @@ def notes_on_data(request: Request, artefact: Artefact, samples: int) -> tuple[s
     known = artefact.provenance.get("calibration", ())
     same = [item for item in request.data if Path(item).name in known]
     if same and request.stage in LOSSY:
-        notes.append(f"{', '.join(same)}: the data that the model was calibrated with; other data would say more")
+        notes.append(f"{', '.join(same)}: named as the calibration data is; figures of other data say more")
     if samples < FEW:
         notes.append(f"{samples} sample{'s' if samples > 1 else ''}; {FEW} or more give figures that last")
     return tuple(notes)

@@ -40,7 +40,7 @@ def test_it_says_what_was_checked_and_what_to_try(tiny_models: Tiny) -> None:
 
 
 def test_the_calibration_data_and_too_few_samples_are_noted(tiny_models: Tiny, work: Path) -> None:
-    assert "the data that the model was calibrated with" in verify(tiny_models).out
+    assert "data.npz: named as the calibration data is" in verify(tiny_models).out
     (work / "other.npz").write_bytes((tiny_models / "data.npz").read_bytes())
     few = verify(tiny_models, "--data", "other.npz", "--limit", "1").out
     assert "calibrated" not in few
