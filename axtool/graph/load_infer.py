@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from axtool.graph.load_windows import correct_windows
+
 if TYPE_CHECKING:
     import onnx
 
@@ -46,8 +48,16 @@ def infer_shapes(model: ir.Model) -> ir.Model:
 def infer(model: ir.Model, proto: onnx.ModelProto) -> tuple[InferenceFault, ...]:
     """`infer_shapes` with the model's `skeleton` at hand, returning the nodes that do not fit together.
 
-    The rest is then inferred as far as it goes.
+    The rest is then inferred as far as it goes. Sizes are those that onnxruntime makes: `proto` is changed where onnx
+    counts otherwise (`load_windows`).
     """
+    faults = _infer(model, proto)
+    while correct_windows(model, proto):
+        faults = _infer(model, proto)
+    return faults
+
+
+def _infer(model: ir.Model, proto: onnx.ModelProto) -> tuple[InferenceFault, ...]:
     from onnx import shape_inference
 
     try:

@@ -24,7 +24,7 @@ def conv(facts: Facts) -> Attrs:
 
 def pool(facts: Facts) -> Attrs:
     """kernel, strides, dilations, pads, ceil_mode, count_include_pad."""
-    attrs = _window(facts, _ints(facts, "kernel_shape"))
+    attrs = _window(facts, _ints(facts, "kernel_shape"), pool=True)
     attrs["ceil_mode"] = int(facts.raw.get("ceil_mode", 0))
     attrs["count_include_pad"] = int(facts.raw.get("count_include_pad", 0))
     if facts.op == "LpPool":
@@ -65,13 +65,15 @@ def conv_transpose(facts: Facts) -> Attrs:
     return attrs | {"group": int(facts.raw.get("group", 1))}
 
 
-def _window(facts: Facts, kernel: Ints) -> Attrs:
+def _window(facts: Facts, kernel: Ints, *, pool: bool = False) -> Attrs:
     axes = len(kernel)
     strides = _ints(facts, "strides") or (1,) * axes
     dilations = _ints(facts, "dilations") or (1,) * axes
     auto = str(facts.raw.get("auto_pad", "NOTSET"))
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        pads = _same(facts.shape()[2:], kernel, strides, dilations, upper=auto == "SAME_UPPER")
+        # The SAME pads of a pool are those of its kernel without dilations: so onnxruntime has it.
+        spread = (1,) * axes if pool else dilations
+        pads = _same(facts.shape()[2:], kernel, strides, spread, upper=auto == "SAME_UPPER")
     elif auto == "VALID":
         pads = (0,) * (2 * axes)
     else:

@@ -35,6 +35,11 @@ def sites_of(model: ir.Model) -> tuple[Site, ...]:
     return tuple(_site(node, index, opset, overridable, known) for index, node in enumerate(model.graph))
 
 
+def site_of(model: ir.Model, node: ir.Node, index: int) -> Site:
+    """The site of one node, which is number `index` of its graph."""
+    return _site(node, index, model.opset_imports.get("", 0), {value.name for value in model.graph.inputs}, {})
+
+
 def _site(node: ir.Node, index: int, opset: int, overridable: set[str | None], known: dict[str, NDArray[Any]]) -> Site:
     inputs = tuple((value.name or "") if value is not None else "" for value in node.inputs)
     outputs = tuple(value.name or "" for value in node.outputs)
