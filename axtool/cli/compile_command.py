@@ -10,6 +10,7 @@ from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
 from axtool.config import refuse_overwrite
 from axtool.errors import UsageError
+from axtool.legible import legible_values
 
 QUANT = "Calibration"
 MEANING = "What the outputs mean (for run --save, and verify)"
@@ -148,4 +149,4 @@ def compile_command(
     if as_json:
         emit(document)
     elif not quiet:
-        typer.echo(compiled_text(document))
+        typer.echo(compiled_text(legible_values(document)))

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from axtool.legible import legible
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, also on failure.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Only errors on stderr; results stay on stdout (compile, build: none).")
@@ -31,7 +33,7 @@ class _Words(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        text = legible(record.getMessage())
         if record.levelno >= logging.WARNING:
             text = f"warning: {text}"
         if text not in self._said:
@@ -57,7 +59,7 @@ def emit(document: dict[str, Any]) -> None:
 def say(text: str, *, quiet: bool = False) -> None:
     """A line of progress or summary on stderr."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print(legible(text), file=sys.stderr)
 
 
 class Progress:

@@ -20,6 +20,7 @@ from typing import Any
 
 from axtool import __version__
 from axtool.errors import AxError, EnvironmentFault, Exit
+from axtool.legible import legible
 
 REPORT_HINT = "this is a bug in axtool: run again with -v for the traceback and report it"
 EVERYWHERE = ("--json", "-q", "--quiet", "-v", "--verbose")  # before the command they mean the same as behind it
@@ -116,7 +117,9 @@ def _failed(args: list[str], program: str, error: Exception) -> int:
         return _fail(args, program, known, known.exit)
     if _verbose(args):
         traceback.print_exception(error, file=sys.stderr)
-    internal = AxError(f"internal error: {type(error).__name__}: {error}", hint=REPORT_HINT, code="internal")
+    internal = AxError(
+        f"internal error: {type(error).__name__}: {' '.join(str(error).split())}", hint=REPORT_HINT, code="internal"
+    )
     return _fail(args, program, internal, Exit.INTERNAL)
 
 
@@ -125,7 +128,7 @@ def _of_parser(error: Exception, program: str) -> AxError | None:
     if not hasattr(error, "format_message"):
         return None
     path = getattr(getattr(error, "ctx", None), "command_path", program)
-    return AxError(error.format_message(), hint=f"see `{path} --help`", code="usage")
+    return AxError(" ".join(error.format_message().split()), hint=f"see `{path} --help`", code="usage")
 
 
 def _of_machine(error: Exception) -> AxError | None:
@@ -169,7 +172,7 @@ def words(error: AxError) -> list[str]:
     lines += [f"  - {line}" for line in dict.fromkeys(error.details)]
     if error.hint:
         lines.append(f"hint: {error.hint}")
-    return lines
+    return [legible(line) for line in lines]
 
 
 def failure(error: AxError, code: int, *, command: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import typer
 from axtool.cli import options as o
 from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
 from axtool.errors import UsageError
+from axtool.legible import legible_values
 
 
 def info_command(
@@ -43,4 +44,4 @@ def info_command(
     if as_json:
         emit(document)
     else:
-        typer.echo(info_text(document, support=support, layers=layers, tensors=tensors, memory=memory))
+        typer.echo(info_text(legible_values(document), support=support, layers=layers, tensors=tensors, memory=memory))

@@ -7,6 +7,7 @@ import typer
 
 from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
+from axtool.legible import legible_values
 
 GATES = "Gates: exit 1 when exceeded"
 
@@ -64,5 +65,5 @@ def profile_command(
     if as_json:
         emit(document)
     else:
-        typer.echo(profile_text(document, rows[:top] if top else rows))
+        typer.echo(profile_text(*legible_values((document, rows[:top] if top else rows))))
     raise typer.Exit(Exit.CHECK_FAILED if document["exceeded"] else Exit.OK)

@@ -7,6 +7,7 @@ import typer
 
 from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Quiet, Verbose, emit, say, set_up
+from axtool.legible import legible_values
 
 if TYPE_CHECKING:
     from axtool.inputs.prepare import Preparation
@@ -111,4 +112,4 @@ def run_command(
     if as_json:
         emit(document)
     else:
-        typer.echo(run_text(document))
+        typer.echo(run_text(legible_values(document)))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
+from axtool.legible import legible_values
 
 
 def targets_command(
@@ -29,4 +30,4 @@ def targets_command(
     if as_json:
         emit(document)
     else:
-        typer.echo(chips_text(document))
+        typer.echo(chips_text(legible_values(document)))

@@ -7,6 +7,7 @@ import typer
 
 from axtool.cli import options as o
 from axtool.cli.console import Json, Progress, Quiet, Verbose, emit, set_up
+from axtool.legible import legible_values
 
 if TYPE_CHECKING:
     from axtool.inputs.prepare import Preparation
@@ -107,5 +108,5 @@ def verify_command(
     if as_json:
         emit(document)
     else:
-        typer.echo(verified_text(document))
+        typer.echo(verified_text(legible_values(document)))
     raise typer.Exit(1 if verdict.failures else 0)

@@ -9,6 +9,7 @@ import typer
 from axtool.cli import door
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
 from axtool.cli.version import Version, without_command
+from axtool.legible import legible_values
 
 app = typer.Typer(
     name="axzoo",
@@ -75,7 +76,8 @@ def info_command(model: Name, as_json: Json = False, quiet: Quiet = False, verbo
     if as_json:
         emit({**header("axzoo info"), "model": document})
     else:
-        typer.echo(entry_text(document))
+        one_line = {**document, "notes": " ".join(document["notes"].split())}
+        typer.echo(entry_text(legible_values(one_line)))
 
 
 @app.command("build")
@@ -126,7 +128,7 @@ def build_command(
     if as_json:
         emit(document)
     elif not quiet:
-        typer.echo(built_text(document))
+        typer.echo(built_text(legible_values(document)))
     raise typer.Exit(1 if document["status"] == "failed" else 0)
 
 
