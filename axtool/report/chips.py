@@ -42,11 +42,7 @@ def chips_text(document: Mapping[str, Any]) -> str:
         return text
     values = _leaves(document["values"])
     sources = document["values"].get("provenance", {})
-    lines = [
-        (key, _plain(value), unit(key), sources.get(key, ""))
-        for key, value in values
-        if not key.startswith("provenance")
-    ]
+    lines = [(key, _plain(value), unit(key), sources.get(key, "")) for key, value in values if not key.startswith(SAID)]
     return text + "\n" + table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,))
 
 
@@ -64,6 +60,8 @@ def _summary(target: Target) -> dict[str, Any]:
         "write_bytes_per_s": target.external.write_bytes_per_s,
     }
 
+
+SAID = ("provenance", "schema", "name", "description")  # no constants, or in the table of chips
 
 # A word in the name of a constant, and the unit of its value; the first that fits.
 UNITS = {

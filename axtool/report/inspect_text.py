@@ -74,8 +74,9 @@ def _details(document: Mapping[str, Any]) -> list[str]:
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
         if document["task"]:
             task = document["task"]
+            labels = task.get("labels") or ()
             decode = f":{task['decode']}" if task.get("decode") else ""
-            lines.append(f"  task    {task['kind']}{decode}, {plural(len(task.get('labels', ())), 'label')}")
+            lines.append(f"  task    {task['kind']}{decode}, {plural(len(labels), 'label') if labels else 'no labels'}")
         if document["preparation"]:
             lines.append(f"  picture {prepared_text(document['preparation'])}")
         return lines

@@ -9,7 +9,7 @@ from typing import Any
 
 from axtool.errors import UsageError, nearest
 from axtool.report.profile import Profiled
-from axtool.report.tables import room, table
+from axtool.report.tables import folded, room, table
 from axtool.report.units import header, large, plural, seconds, size
 from axtool.timing.ledger import CATEGORIES
 
@@ -85,25 +85,32 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
         for row in rows
     ]  # fmt: skip
     columns = ("#", "op", "layer", "MACs", "cycles", "share", "MAC use", "read", "written", "bound by")
-    frames = document["frames_per_s"]
-    beside = document["host_nodes"]
-    alone = f"device only; {plural(beside, 'host node')} not in it" if beside else "device only"
     return "\n".join(
         (
             table(columns, cells, right=(0, 3, 4, 5, 6, 7, 8), droppable=(9, 8, 7, 6, 3)),
             "",
-            f"{document['target']} at {document['clock_hz'] / 1e9:g} GHz, modelled: {document['cycles']:,} cycles, "
-            f"{seconds(document['latency_ms'] / 1e3)}, {frames:,.1f} frames/s ({alone})"
-            if frames
-            else "no cycles",
-            f"{large(document['macs'])} MACs, {100 * document['mac_utilisation']:.1f} % of the array's peak; "
-            f"on-chip peak {size(document['peak_ocm_bytes'])} of {size(document['ocm_bytes'])}; "
-            f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written",
+            folded(_summary(document)),
             "",
             bars(document["ledger_cycles"]),
-            LEGEND,
+            folded(LEGEND),
             *(f"failed: {line}" for line in document["exceeded"]),
         )
+    )
+
+
+def _summary(document: Mapping[str, Any]) -> str:
+    """Two lines: how long the device takes, and what it moves meanwhile."""
+    frames = document["frames_per_s"]
+    beside = document["host_nodes"]
+    alone = f"device only; {plural(beside, 'host node')} not in it" if beside else "device only"
+    took = (
+        f"{document['cycles']:,} cycles, {seconds(document['latency_ms'] / 1e3)}, {frames or 0:,.1f} frames/s ({alone})"
+    )
+    return (
+        f"{document['target']} at {document['clock_hz'] / 1e9:g} GHz, modelled: {took if frames else 'no cycles'}\n"
+        f"{large(document['macs'])} MACs, {100 * document['mac_utilisation']:.1f} % of the array's peak; "
+        f"on-chip peak {size(document['peak_ocm_bytes'])} of {size(document['ocm_bytes'])}; "
+        f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written"
     )
 
 

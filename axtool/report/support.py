@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,16 +17,21 @@ def support_text(rows: Sequence[Mapping[str, Any]]) -> str:
     host = [row for row in rows if row["kind"] == "host"]
     if not host:
         return f"all {plural(len(rows), 'node')} after passes on the device"
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in host:
-        groups.setdefault((row["op"], " ".join(row["reasons"]), " ".join(row["advice"])), []).append(row)
+        groups.setdefault((" ".join(row["reasons"]), " ".join(row["advice"])), []).append(row)
     cells = [
-        (len(group), op, _named(group), large(sum(row["macs"] for row in group)), why, advice)
-        for (op, why, advice), group in groups.items()
+        (len(group), _ops(group), _named(group), large(sum(row["macs"] for row in group)), why, advice)
+        for (why, advice), group in groups.items()
     ]
-    columns = ("nodes", "op", "which", "MACs", "why on the host", "what would avoid it")
+    columns = ("nodes", "ops", "which", "MACs", "why on the host", "what would avoid it")
     title = f"{len(host)} of {plural(len(rows), 'node')} after passes on the host, by reason"
-    return table(columns, cells, title=title, right=(0, 3), prose=(2, 4, 5), droppable=(3,))
+    return table(columns, cells, title=title, right=(0, 3), prose=(1, 2, 4, 5), droppable=(3,))
+
+
+def _ops(group: Sequence[Mapping[str, Any]]) -> str:
+    """`6 Sigmoid, 1 Concat`, the most frequent first."""
+    return ", ".join(f"{count} {op}" for op, count in Counter(row["op"] for row in group).most_common())
 
 
 def _named(group: Sequence[Mapping[str, Any]]) -> str:

@@ -54,6 +54,15 @@ def room() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
+def folded(text: str) -> str:
+    """Prose as wide as the terminal, or as COLUMNS says; as it is where nothing says a width."""
+    wide = room()
+    if wide is None:
+        return text
+    lines = [textwrap.fill(line, wide, break_long_words=False, break_on_hyphens=False) for line in text.splitlines()]
+    return "\n".join(lines)
+
+
 def _total(natural: Sequence[int], kept: Sequence[int], prose: Sequence[int]) -> int:
     """The width that the kept columns need at least."""
     least = [min(natural[i], MIN_PROSE) if i in prose else natural[i] for i in kept]

@@ -86,8 +86,9 @@ def test_nodes_of_one_reason_are_one_row() -> None:
     rows = [{**row, "index": i} for i in range(5)] + [{**row, "index": 5, "op": "NonZero"}]
     text = support_text([*rows, {**row, "index": 6, "kind": "device"}])
     assert text.startswith("6 of 7 nodes after passes on the host")
-    assert text.count("no sorting.") == 2
-    assert "#2 n and 2 more" in text
+    assert text.count("no sorting.") == 1
+    assert "5 TopK, 1" in text
+    assert "and 3 more" in text
     assert support_text([{**row, "kind": "device"}]) == "all 1 node after passes on the device"
 
 
