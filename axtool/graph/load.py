@@ -23,7 +23,6 @@ from axtool.graph.load_functions import inline_functions, opset_of_functions, ra
 from axtool.graph.load_graph import check_names, check_text, name_inner_values, name_nodes
 from axtool.graph.load_header import Log, check_header, check_ops, places
 from axtool.graph.load_infer import infer, infer_shapes, skeleton
-from axtool.graph.load_pools import settle_pools
 from axtool.graph.load_shapes import Annotations, check_model, forget_annotations, refuse_faults
 from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, settle_initializers, weight_faults
 from axtool.graph.load_types import check_types
@@ -137,8 +136,6 @@ def _infer_and_check(model: ir.Model, annotations: Annotations, log: Log, permis
     if check_types(model, log, fix_fp16):
         proto = skeleton(model)
         faults = infer(model, proto)
-    while settle_pools(model):
-        faults = infer(model, skeleton(model))
     check_channels(model, log)
     check_indices(model, log)
     check_reshapes(model, log)

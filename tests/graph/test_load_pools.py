@@ -1,4 +1,4 @@
-"""Pools that round up: the shapes and the numbers of onnxruntime."""
+"""Pools that round up have the shapes and the numbers of onnxruntime."""
 
 from pathlib import Path
 from typing import Any
