@@ -14,7 +14,7 @@ struct Avx2Quad {
 };
 
 struct Avx2Freezer {
-  static constexpr int kTries = 64;  // partners that are tried: more finds hardly more
+  static constexpr int kTries = 128;  // partners that are tried: more finds hardly more
 
   const int quads, ways;
   Avx2Quad *all;    // [2 * quads]
@@ -90,7 +90,7 @@ struct Avx2Freezer {
     return false;
   }
 
-  // The fullest with the emptiest that goes with it: what is left over is then full.
+  // The fullest with the next fullest that goes with it, which leaves the emptier ones for those that find it harder.
   void freeze(const int8_t *stored, MacFrozenHalf *half) {
     list(stored);
     *half = {weights, offsets, 0, 0};
@@ -99,7 +99,7 @@ struct Avx2Freezer {
       Avx2Quad &a = all[order[i]];
       if (a.used) continue;
       while (last > i && all[order[last]].used) --last;
-      for (int j = last, tries = 0; j > i && tries < kTries; --j) {
+      for (int j = i + 1, tries = 0; j <= last && tries < kTries; ++j) {
         if (all[order[j]].used) continue;
         ++tries;
         if (put_together(a, all[order[j]])) {

@@ -91,7 +91,7 @@ struct Avx2Band : Avx2Bytes {
 struct Avx2Packed {
   static constexpr int kPixels = 11, kStride = 48;  // bytes of a packed quad
   static constexpr int kBlocks = 32;                // of 16 channels, at most, between two looks at a group's pixels
-  static constexpr int64_t kWeightBytes = 160 << 10;
+  static constexpr int64_t kWeightBytes = 160 << 10, kPixelBytes = 16 << 10;
 
   static int quads_of(const MacTask &t) { return t.kh * t.kw * mac_quads(t.in_c); }
   static bool suits(const MacTask &t) {
@@ -133,9 +133,11 @@ struct Avx2Packed {
     }
   }
 
-  // A group's pixels stay in the first cache while the weights of some blocks, which stay in the second, pass by.
+  // The pixels of a few groups stay in the first cache while the weights of some blocks, which stay in the second, pass
+  // by. A block has as many groups in turn as fit: its loops are then as long as before, which the CPU predicts.
   void run_groups(int pixels, int groups) {
     const int some = int(mac_clamp(kWeightBytes / (int64_t(quads) * 80), 1, kBlocks));
+    const int together = int(mac_clamp(kPixelBytes / group_bytes, 1, groups));
     for (int c = 0; c < t.on; c += 16 * some) {
       const int blocks = mac_min(some, mac_blocks(t.on - c));
       BlockOut outs[kBlocks];
@@ -144,9 +146,10 @@ struct Avx2Packed {
         mac_set_out(&outs[b], t.params + int64_t(first / 16) * 64, mac_min(16, t.on - first), band.by_value);
         band.set_bias(&outs[b], band.phases[0], nullptr);
       }
-      for (int g = 0; g < groups; ++g)
+      for (int near = 0; near < groups; near += together)
         for (int b = 0; b < blocks; ++b)
-          run_block(outs[b], c + 16 * b, packed + g * group_bytes, begin(pixels, g), begin(pixels, g + 1));
+          for (int g = near; g < mac_min(groups, near + together); ++g)
+            run_block(outs[b], c + 16 * b, packed + g * group_bytes, begin(pixels, g), begin(pixels, g + 1));
     }
   }
 
