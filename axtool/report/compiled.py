@@ -37,6 +37,7 @@ def compiled_document(
             "host": sum(row["macs"] for row in artefact.support if row["kind"] == "host"),
         },
         "preparation": preparation,
+        "preprocess": artefact.provenance.get("preprocess", ""),
         "preparation_defaults": []
         if given is None or preparation is None
         else [key for key in ("resize", "color", "scale") if key not in given],
@@ -76,6 +77,8 @@ def compiled_text(document: dict[str, Any]) -> str:
 
 
 def _input(document: dict[str, Any]) -> str:
+    if document["preprocess"]:
+        return f"by {document['preprocess']}: give --preprocess to run and verify too"
     defaults = document["preparation_defaults"]
     given = [key for key in ("resize", "color", "scale") if key not in defaults]
     return prepared_text(document["preparation"], given)

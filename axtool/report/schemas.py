@@ -53,6 +53,7 @@ class CompileBody(Document):
     nodes: Placed
     macs: Placed
     preparation: dict[str, Any] | None = Field(description="Of pictures, with the values that have an effect.")
+    preprocess: str = Field(description="The file of the user's own function; empty without one.")
     preparation_defaults: list[str] = Field(description="What of it nobody chose.")
     calibration: Calibration
     elapsed_s_measured: float = Field(description="Of the whole command, on this machine.")

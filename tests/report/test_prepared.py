@@ -48,6 +48,13 @@ def test_compile_says_how_pictures_become_inputs_and_what_is_a_default(tiny_mode
     assert axtool("info", "cls.axm", "--json").document["preparation"]["scale"] == pytest.approx(1 / 255)
 
 
+def test_a_function_of_the_users_own_is_named(tiny_models: Tiny, work: Path) -> None:
+    (work / "p.py").write_text("import numpy as np\ndef f(image):\n    return np.zeros((1, 3, 16, 16), np.float32)\n")
+    words = ("compile", tiny_models / "cls.onnx", "--calib", tiny_models / "picture.png", "--preprocess", "p.py:f")
+    ran = axtool(*words)
+    assert (ran.code, "by p.py: give --preprocess" in ran.out) == (0, True), ran.err
+
+
 def test_ranges_bring_the_preparation_they_were_measured_with(tiny_models: Tiny, work: Path) -> None:
     source = tiny_models / "cls.onnx"
     words = ("compile", source, "--calib", tiny_models / "picture.png", "--scale", "1/128", "--color", "BGR")
