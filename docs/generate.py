@@ -112,7 +112,10 @@ def codes() -> dict[str, list[int]]:
     classes = {name: c for name, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, errors.AxError)}
     found: dict[str, set[int]] = {}
     for name, code in _raised(classes):
-        fixed = {"interrupted": errors.Exit.INTERRUPTED, "internal": errors.Exit.INTERNAL}  # given out by the door
+        fixed = {  # given out by the door
+            "interrupted": errors.Exit.INTERRUPTED, "terminated": errors.Exit.TERMINATED,
+            "internal": errors.Exit.INTERNAL,
+        }  # fmt: skip
         found.setdefault(code, set()).add(int(fixed.get(code, classes[name].exit)))
     return {code: sorted(exits) for code, exits in found.items()}
 
