@@ -79,8 +79,8 @@ def _refuse_bool(value: object) -> object:
 
 _PLAIN = BeforeValidator(_refuse_bool)
 _FINITE = Field(gt=0, allow_inf_nan=False)
-Count = Annotated[int, Field(gt=0), _quantity(""), _PLAIN]
-Bytes = Annotated[int, Field(gt=0), _quantity("B"), _PLAIN]
+Count = Annotated[int, Field(gt=0, le=2**62), _quantity(""), _PLAIN]
+Bytes = Annotated[int, Field(gt=0, le=2**62), _quantity("B"), _PLAIN]
 Hertz = Annotated[float, _FINITE, _quantity("Hz"), _PLAIN]
 BytesPerSecond = Annotated[float, _FINITE, _quantity("B/s"), _PLAIN]
 BytesPerCycle = Annotated[float, _FINITE, _quantity("B"), _PLAIN]

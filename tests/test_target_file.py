@@ -144,6 +144,13 @@ def test_a_missing_cost_says_what_it_is(raw):
     assert faults(raw) == (f"costs.lut: missing ({COSTS['lut']})",)
 
 
+def test_a_size_that_no_machine_counts_is_refused(raw):
+    raw["memory"]["ocm_bytes"] = 10**400
+    with pytest.raises(UsageError) as caught:
+        target_from_dict(raw)
+    assert any(line.startswith("memory.ocm_bytes") for line in caught.value.details)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 0, "0", None, [], {"a": 1}, "fast"])
 def test_a_clock_that_is_no_frequency_is_refused(raw, value: object):
     raw["clock_hz"] = value

@@ -166,7 +166,7 @@ def dims(items: Sequence[str] | None) -> dict[str, int]:
     result = {}
     for item in items or ():
         name, _, size = item.rpartition("=")
-        if not name or not size.isdigit() or int(size) < 1:
+        if not name or not size.isdecimal() or len(size) > 18 or int(size) < 1:
             raise UsageError(
                 f"--dim {item}: want NAME=N, N at least 1", hint="for example --dim batch=1", code="bad-option"
             )

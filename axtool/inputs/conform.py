@@ -196,6 +196,11 @@ def _check_dtype(dtype: np.dtype[Any], spec: InputSpec, where: str) -> tuple[Not
         return (note("cast", f"{dtype} values are cast to {wanted}", where),)
     if wanted.kind in "iu" and dtype.kind in "iu":
         return (note("cast", f"{dtype} values are cast to {wanted} where they fit", where),)
+    if wanted.kind == "O":  # text: it is saved as such, objects would be pickled
+        if dtype.kind == "U":
+            return ()
+        hint = "save an array of text: numpy.save(path, numpy.array(words, dtype=str))"
+        raise UsageError(f"expected text got {dtype}", where=where, hint=hint, code="wrong-dtype")
     hint = f"save the array as {wanted}" + (" as the model wants it" if wanted.kind == "f" else "")
     raise UsageError(f"expected {wanted} got {dtype}", where=where, hint=hint, code="wrong-dtype")
 

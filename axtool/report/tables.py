@@ -49,7 +49,7 @@ def table(
 def room() -> int | None:
     """Columns of the terminal, or what COLUMNS says; None where nothing says a width."""
     said = os.environ.get("COLUMNS", "")
-    if said.isdigit() and int(said) > 0:
+    if said.isdecimal() and len(said) < 10 and int(said) > 0:
         return int(said)
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 

@@ -121,6 +121,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
     "no sample": (("--calib", "random:0"), "bad-option", "random:N"),
     "more random samples than are counted": (("--calib", "random:" + "9" * 20), "bad-option", "from 1 to 1000000"),
     "a random number of thousands of digits": (("--calib", "random:" + "9" * 9000), "bad-option", "from 1 to 1000000"),
+    "a size of thousands of digits": ((*CALIB, "--dim", "batch=" + "9" * 9000), "bad-option", "NAME=N"),
     "no name of data": (("--calib", ""), "bad-option", "an empty name"),
     "no name of an output": ((*CALIB, "--outputs", ""), "bad-option", "a name is empty"),
     "an output without a name": ((*CALIB, "--outputs", "scores,"), "bad-option", "a name is empty"),

@@ -206,6 +206,9 @@ def test_a_signal_ends_the_work_of_several_processes_and_leaves_nothing(
         (os.killpg if group else os.kill)(process.pid, number)
         said = stderr.read()  # ends when no process holds it any more
     assert (process.wait(60), f"error: {word}" in said, "Traceback" in said) == (code, True, False), said
+    deadline = time.monotonic() + 10
+    while session(process.pid) and time.monotonic() < deadline:  # a process closes its streams before it is gone
+        time.sleep(0.05)
     assert session(process.pid) == []
     assert list(temporary.iterdir()) == []
     assert [path for path in work.iterdir() if path != temporary] == []

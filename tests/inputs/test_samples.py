@@ -103,6 +103,17 @@ def test_integers_for_a_float_input_are_refused(save):
     assert refusal(save(x=stack(dtype=np.int64)), [X]).code == "wrong-dtype"
 
 
+def test_text_feeds_a_text_input_and_numbers_do_not(tmp_path):
+    words = InputSpec("words", (2,), "object")
+    np.save(tmp_path / "t.npy", np.array(["ab", "c"]))
+    (feed,) = open_samples(tmp_path / "t.npy", [words])
+    assert (feed["words"].dtype, feed["words"].tolist()) == (np.dtype(object), ["ab", "c"])
+    np.save(tmp_path / "n.npy", np.zeros(2))
+    with pytest.raises(UsageError, match="expected text got float64") as caught:
+        open_samples(tmp_path / "n.npy", [words])
+    assert "array of text" in caught.value.hint
+
+
 def test_the_only_array_feeds_the_only_input_with_a_note(save):
     assert codes(open_samples(save(image=stack()), [X])) == ["renamed"]
 
@@ -285,7 +296,9 @@ def test_random_samples_are_seeded_and_warned_of():
     assert set(np.unique(first[0]["ids"])) <= {0, 1}
 
 
-@pytest.mark.parametrize("text", ["random:0", "random:x", "random:-1", "random"])
+@pytest.mark.parametrize(
+    "text", ["random:0", "random:x", "random:-1", "random", "random:" + "9" * 20, "random:" + "9" * 5000, ""]
+)
 def test_random_needs_a_number(text):
     refusal(text, [X])
 
