@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from axtool.graph.load import Loaded, freeze_overridable, load_model
+from axtool.graph.load_sizes import check_sizes
 from axtool.graph.passes import Cleaned, clean
 from axtool.graph.passes.checking import Checker
 from axtool.graph.signature import defaults_of, inputs_of, outputs_of
@@ -77,6 +78,7 @@ def read_front(
     _say(cleaned.notes, logging.INFO)
     step("splitting")
     graph = cleaned.model
+    check_sizes(graph, str(path))  # cleaning finds shapes that loading could not
     parts = split(graph, target, given=cleaned.given)
     return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph))
 

@@ -24,6 +24,7 @@ from axtool.graph.load_graph import check_names, check_text, name_inner_values, 
 from axtool.graph.load_header import Log, check_header, check_ops, places
 from axtool.graph.load_infer import infer, infer_shapes, skeleton
 from axtool.graph.load_shapes import Annotations, check_model, forget_annotations, refuse_faults
+from axtool.graph.load_sizes import check_sizes
 from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, settle_initializers, weight_faults
 from axtool.graph.load_types import check_types
 from axtool.graph.names import Names, names_of
@@ -140,6 +141,7 @@ def _infer_and_check(model: ir.Model, annotations: Annotations, log: Log, permis
     check_indices(model, log)
     check_reshapes(model, log)
     refuse_faults(model, faults, log, permissive)
+    check_sizes(model, log.file)
     annotations.compare(model, log)
 
 

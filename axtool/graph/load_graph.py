@@ -16,6 +16,8 @@ from axtool.graph.load_header import Log, Place, places, subgraphs
 if TYPE_CHECKING:
     import onnx
 
+MAX_NAME = 4000  # characters; an .axm file takes 4096, and what passes and lowering make of a name is longer
+
 
 def check_names(proto: onnx.ModelProto, log: Log) -> None:
     """Raise for values without a writer or with two, and cycles; sort what is unsorted."""
@@ -23,6 +25,7 @@ def check_names(proto: onnx.ModelProto, log: Log) -> None:
         raise UsageError("graph has no nodes", where=log.file, hint="export the model again", code="no-nodes")
     if not proto.graph.output:
         raise UsageError("graph has no outputs", where=log.file, hint="export the model again", code="no-outputs")
+    _check_lengths(proto, log)
     _Scope(proto.graph.node, log).check(
         [i.name for i in proto.graph.input],
         [t.name for t in proto.graph.initializer],
@@ -30,9 +33,41 @@ def check_names(proto: onnx.ModelProto, log: Log) -> None:
         frozenset(),
         proto.graph,
     )
+    _check_outputs([o.name for o in proto.graph.output], log)
     for function in proto.functions:
         scope = _Scope(function.node, log, f"function {function.name}")
         scope.check(list(function.input), [], list(function.output), frozenset(), function)
+
+
+def _check_outputs(names: list[str], log: Log) -> None:
+    """A name can be one output only: results are given by name."""
+    places: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        places.setdefault(name, []).append(at)
+    lines = [
+        f"output '{name}' is declared {len(found)} times: outputs {', '.join(map(str, found))}"
+        for name, found in places.items()
+        if len(found) > 1
+    ]
+    if lines:
+        raise UsageError(
+            f"duplicate definition: {lines[0]}",
+            where=log.file,
+            hint="declare it once, or give the second one a name of its own with an Identity",
+            code="duplicate-value",
+            details=lines,
+        )
+
+
+def _check_lengths(proto: onnx.ModelProto, log: Log) -> None:
+    lines = [
+        f"{kind} {text[:40]!r}… has a name of {len(text)} characters, the most is {MAX_NAME}"
+        for kind, text in _texts(proto)
+        if len(text) > MAX_NAME
+    ]
+    if lines:
+        hint = "shorten it and export the model again"
+        raise UsageError(lines[0][:200], where=log.file, hint=hint, code="bad-name", details=lines)
 
 
 def name_nodes(proto: onnx.ModelProto) -> None:

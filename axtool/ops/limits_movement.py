@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from axtool.ops.limits_core import data_inputs, has_kernel, limit, shape_of
 from axtool.target import Target
@@ -11,6 +13,7 @@ from axtool.types import Site
 
 SHAPE_OPS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 RESIZE = ("Resize", "Upsample")
+EXACT = 2**24  # beyond it float32, in which onnxruntime finds the places, skips integers
 
 has_kernel((*SHAPE_OPS, "Transpose", "Concat", "Split", "Slice"))
 
@@ -83,7 +86,11 @@ def nearest_repeats(site: Site, target: Target) -> str | None:
         return None
     rule = (str(site.attrs["coordinate"]), str(site.attrs["nearest"]))
     for factor, size in zip(factors, shape_of(site, site.inputs[0]), strict=True):
-        if factor > 1 and nearest_indices(size, factor, *rule) != [i // factor for i in range(size * factor)]:
+        if factor == 1:
+            continue
+        if size * factor > EXACT:
+            return f"an axis gets {size * factor} elements, of which float32 cannot tell the places"
+        if not np.array_equal(nearest_indices(size, factor, *rule), np.arange(size * factor) // factor):
             return f"{rule[0]} with {rule[1]} at a factor of {factor} picks other pixels"
     return None
 
@@ -120,23 +127,28 @@ def resize_factors(site: Site) -> tuple[int, ...] | None:
     return factors if exact and any(set(changed) <= set(pair) for pair in spatial) else None
 
 
-def nearest_indices(size: int, factor: int, coordinate: str, nearest: str) -> list[int]:
-    """The input index that ONNX's nearest Resize reads for each of `size * factor` outputs."""
-    out = size * factor
+def nearest_indices(size: int, factor: int, coordinate: str, nearest: str) -> NDArray[np.int64]:
+    """The input index that ONNX's nearest Resize reads for each of `size * factor` outputs. Empty: an unknown rule."""
+    at = np.arange(size * factor, dtype=np.float64)
     if coordinate == "asymmetric":
-        places: Sequence[float] = [o / factor for o in range(out)]
+        places = at / factor
     elif coordinate == "align_corners":
-        places = [o * (size - 1) / (out - 1) if out > 1 else 0.0 for o in range(out)]
+        places = at * (size - 1) / max(at.size - 1, 1)
     elif coordinate == "tf_half_pixel_for_nn":
-        places = [(o + 0.5) / factor for o in range(out)]
+        places = (at + 0.5) / factor
     elif coordinate in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
-        places = [(o + 0.5) / factor - 0.5 for o in range(out)]
+        places = (at + 0.5) / factor - 0.5
     else:
-        return []
-    rounding = {
-        "floor": math.floor,
-        "ceil": math.ceil,
-        "round_prefer_floor": lambda x: math.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: math.floor(x + 0.5),
-    }.get(nearest)
-    return [min(max(rounding(x), 0), size - 1) for x in places] if rounding else []
+        return np.zeros(0, np.int64)
+    match nearest:
+        case "floor":
+            rounded = np.floor(places)
+        case "ceil":
+            rounded = np.ceil(places)
+        case "round_prefer_floor":
+            rounded = np.ceil(places - 0.5)
+        case "round_prefer_ceil":
+            rounded = np.floor(places + 0.5)
+        case _:
+            return np.zeros(0, np.int64)
+    return np.clip(rounded, 0, size - 1).astype(np.int64)

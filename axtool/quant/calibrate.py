@@ -13,6 +13,7 @@ from axtool.errors import NumericsError, UsageError
 from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
 from axtool.quant.data import DataFacts, data_notices
+from axtool.quant.memory import check_memory
 from axtool.quant.observers import Histogram, MinMax
 from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
 from axtool.quant.ranges import Ranges
@@ -99,6 +100,7 @@ def calibrate(
         raise UsageError(f"method '{method}' is not minmax or percentile", code="bad-option")
     if not 50 < percentile <= 100:
         raise UsageError(f"percentile {percentile}: want more than 50 and at most 100", code="bad-option")
+    check_memory(stage.model for stage in stages)
     work, natural = plan_work(stages, method, budget_bytes)
     if jobs > 1 and isinstance(samples, Samples) and len(samples) > 1:
         from axtool.quant.jobs import observe_in_processes

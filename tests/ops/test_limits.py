@@ -204,7 +204,19 @@ def test_a_reason_reads_as_sentences() -> None:
 
 
 def test_half_pixel_nearest_repeats_pixels_at_any_factor() -> None:
-    assert nearest_indices(3, 3, "half_pixel", "round_prefer_floor") == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert nearest_indices(3, 3, "half_pixel", "round_prefer_floor").tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("rule", [("asymmetric", "odd"), ("odd", "floor")])
+def test_an_unknown_nearest_rule_repeats_nothing(rule: tuple[str, str]) -> None:
+    assert nearest_indices(3, 3, *rule).size == 0
+
+
+def test_a_nearest_axis_that_float32_cannot_count_stays_on_the_host() -> None:
+    attrs = {"mode": "nearest", "coordinate": "asymmetric", "nearest": "floor", "scales": (1.0, 1.0, 1.0, 2.0**22)}
+    shapes = {"x": (1, 1, 1, 8), "y": (1, 1, 1, 2**25)}
+    huge = Site("Resize", "r", 0, ("x",), ("y",), attrs, shapes, {"x": "float32", "y": "float32"}, {}, "")
+    assert any("float32" in reason.seen for reason in why_not(huge, TARGET))
 
 
 def test_macs_of_a_grouped_convolution_count_its_own_channels() -> None:

@@ -7,6 +7,7 @@ and bigger than what they are made of (a ConstantOfShape of a whole feature map)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ def _bytes(value: ir.Value) -> int | None:
     shape = shape_of(value)
     if shape is None or value.dtype is None:
         return None
-    return int(np.prod(shape, dtype=np.int64) * value.dtype.itemsize)
+    return int(math.prod(shape) * value.dtype.itemsize)
 
 
 def _replace(work: Work, nodes: list[ir.Node], stubborn: set[ir.Node]) -> int:
