@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,10 +74,11 @@ def resolve(
 ) -> tuple[Decision, ...]:
     """The format of every float tensor of the stage, with its range and the reason, in graph order."""
     given = _usable(given)
-    ties = tie(sites, inputs, outputs)
-    known = {**natural_ranges(sites), **ranges}
+    ties = tie(sites, inputs, outputs, given)
     roots = list(dict.fromkeys(ties.root.values()))
     formats = {root: fmt for root in roots if (fmt := _given_of(root, ties, given)) is not None}
+    together = {root: _together(given[name] for name in names) for root, names in ties.moved_to.items()}
+    known = {**natural_ranges(sites), **ranges, **together}
     _check_ranges([root for root in roots if root not in formats], known, ranges)
     spans = {root: widen(known[root]) if root in known else span_of(formats[root]) for root in roots}
     for site in sites:
@@ -90,8 +91,8 @@ def resolve(
     for name, root in ties.root.items():
         fmt = given.get(name, formats[root])
         why = "given by the model" if name in given else ties.why[name]
-        if root not in free and name not in given:
-            why += f", given by the model for '{_given_member(root, ties, given)}'"
+        if name not in given and (root in given or root in ties.moved_to):
+            why += f", given by the model for '{', '.join(ties.moved_to.get(root, (root,)))}'"
         decisions.append(Decision(name, spans[root] if name not in given else span_of(fmt), fmt, why))
     return tuple(decisions)
 
@@ -125,13 +126,15 @@ def _usable(given: Mapping[str, QFormat] | None) -> Mapping[str, QFormat]:
 
 
 def _given_of(root: str, ties: Ties, given: Mapping[str, QFormat]) -> QFormat | None:
-    member = _given_member(root, ties, given)
-    return given[member] if member else None
+    """The root's own format, or the one that all its values are moved on in: moves and rounding commute."""
+    formats = {given[name] for name in ties.moved_to.get(root, ())}
+    return given.get(root) or (formats.pop() if len(formats) == 1 else None)
 
 
-def _given_member(root: str, ties: Ties, given: Mapping[str, QFormat]) -> str:
-    """The tensor of a group whose given format the group takes: the root's own, else the first."""
-    return next((name for name in (root, *ties.members(root)) if name in given), "")
+def _together(formats: Iterable[QFormat]) -> Range:
+    """The range that holds those of several formats."""
+    lows, highs = zip(*map(span_of, formats), strict=True)
+    return min(lows), max(highs)
 
 
 def _check_ranges(roots: Sequence[str], known: Mapping[str, Range], ranges: Mapping[str, Range]) -> None:

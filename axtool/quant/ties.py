@@ -23,18 +23,19 @@ CLAMPS = frozenset({"Relu", "Clip"})
 
 @dataclass(frozen=True)
 class Ties:
-    """`root` leads from each float tensor to the one whose range decides its format; `why` says why, in words."""
+    """`root` leads from each float tensor to the one whose range decides its format; `why` says why, in words.
+
+    `moved_to`: root -> tensors with given formats, where all that reads the root's tensors moves their values there.
+    Such a root needs no range of its own: nothing beyond those formats is ever seen.
+    """
 
     root: Mapping[str, str]
     why: Mapping[str, str]
-
-    def members(self, root: str) -> tuple[str, ...]:
-        """The tensors that share the format of `root`, itself included, in graph order."""
-        return tuple(name for name, other in self.root.items() if other == root)
+    moved_to: Mapping[str, tuple[str, ...]]
 
 
-def tie(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) -> Ties:
-    """Ties of the float tensors of one stage.
+def tie(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str], given: Collection[str] = ()) -> Ties:
+    """Ties of the float tensors of one stage, of which those in `given` have formats of their own.
 
     A move's output follows its input. A value that only a Relu or Clip reads follows that one's output: clamping it in
     the coarser of the two formats, or in the producer, gives the same bits.
@@ -49,13 +50,33 @@ def tie(sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str]) ->
             if not name or site.dtypes.get(name, "float32") not in ("float32", "float16"):
                 continue
             reader = readers[name][0] if len(readers.get(name, ())) == 1 else None
-            if (source := moved(site)) is not None:
+            source = site.inputs[0] if site.op in CLAMPS and site.inputs[0] in given else moved(site)
+            if name in given:
+                parent[name], why[name] = name, "given"
+            elif source is not None:
                 parent[name], why[name] = source, f"as the input of {site}"
             elif reader is not None and _clamps(reader) and name not in outputs:
                 parent[name], why[name] = reader.outputs[0], f"only {reader} reads it"
             else:
                 parent[name], why[name] = name, "natural" if site.op in NATURAL else "observed"
-    return Ties({name: _follow(parent, name) for name in parent}, why)
+    root = {name: _follow(parent, name) for name in parent}
+    return Ties(root, why, _moved_to(root, readers, outputs, given))
+
+
+def _moved_to(
+    root: Mapping[str, str], readers: Mapping[str, Sequence[Site]], outputs: Sequence[str], given: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """`Ties.moved_to` of every root without a given format that is seen in given formats only."""
+    ends: dict[str, list[str]] = {}
+    other = {root[name] for name in outputs if name in root}
+    for name, top in root.items():
+        for site in readers.get(name, ()):
+            leaving = [out for out in site.outputs if out and root.get(out) != top]
+            if all(out in given for out in leaving) and (not leaving or moved(site) == name):
+                ends.setdefault(top, []).extend(leaving)
+            else:
+                other.add(top)
+    return {top: tuple(dict.fromkeys(ends[top])) for top in ends if ends[top] and top not in other and top not in given}
 
 
 def moved(site: Site) -> str | None:
@@ -72,10 +93,10 @@ def observed_names(
 ) -> tuple[str, ...]:
     """The tensors of a stage whose range calibration has to see, in graph order.
 
-    Those that share a format with one of `given` need none.
+    Those in `given` have a format, and what only moves on to them needs none.
     """
-    ties = tie(sites, inputs, outputs)
-    roots = set(ties.root.values()) - {ties.root[name] for name in given if name in ties.root}
+    ties = tie(sites, inputs, outputs, given)
+    roots = set(ties.root.values()) - set(given) - set(ties.moved_to)
     dtypes = {name: dtype for site in sites for name, dtype in site.dtypes.items()}
     return tuple(
         name

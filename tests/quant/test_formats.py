@@ -139,6 +139,38 @@ def test_a_format_given_for_a_moved_value_holds_for_its_source():
     assert found["a"] == found["y"] == mine
 
 
+NARROW, WIDE = QFormat("int8", (0.1,), (-128,)), QFormat("int8", (0.2,), (0,))
+
+
+def test_a_value_that_is_rounded_in_two_ways_is_cut_off_in_neither():
+    sites = [site("Add", ["x", "x"], "a"), site("MaxPool", ["a"], "y"), site("Identity", ["a"], "z")]
+    found = formats(sites, {"x": (0, 1)}, outputs=("y", "z"), given={"y": NARROW, "z": WIDE})
+    assert (found["y"], found["z"]) == (NARROW, WIDE)
+    low, high = span_of(found["a"])
+    assert low <= span_of(WIDE)[0] + 0.1
+    assert high >= span_of(WIDE)[1] - 0.1
+    assert observed_names(sites, ("x",), ("y", "z"), ["y", "z"]) == ("x",)
+
+
+def test_a_value_that_is_computed_with_before_it_is_rounded_has_a_range_of_its_own():
+    sites = [site("Add", ["x", "x"], "a"), site("MaxPool", ["a"], "y"), site("Sigmoid", ["a"], "z")]
+    found = formats(sites, {"x": (0, 1), "a": (-40, 40)}, outputs=("y", "z"), given={"y": NARROW})
+    assert found["a"] == int8_format(-40, 40)
+    assert observed_names(sites, ("x",), ("y", "z"), ["y"]) == ("x", "a")
+
+
+def test_what_follows_a_given_format_has_that_format():
+    sites = [
+        site("Add", ["x", "x"], "a"),
+        site("MaxPool", ["a"], "b"),
+        site("Relu", ["b"], "c"),
+        site("Slice", ["c"], "y"),
+    ]
+    found = formats(sites, {"x": (0, 1), "a": (-9, 9)}, outputs=("a", "y"), given={"b": WIDE})
+    assert found["b"] == found["c"] == found["y"] == WIDE
+    assert found["a"] == int8_format(-9, 9)
+
+
 def test_a_sum_is_never_far_finer_than_its_addends():
     found = formats([site("Sub", ["x", "x"], "y")], {"x": (-1000, 1000), "y": (0, 1e-6)})
     assert found["y"].scale[0] >= found["x"].scale[0] * 2.0**-14
