@@ -13,6 +13,10 @@ from axtool.errors import UsageError
 from axtool.legible import legible_values
 
 QUANT = "Calibration"
+TASK_HELP = (
+    "What the outputs mean, for run --save and verify: classification, or detection:DECODER with yolo, yolo-anchored, "
+    "yolox, centerface or dbnet."
+)
 MEANING = "What the outputs mean (for run --save, and verify)"
 METHODS = ("minmax", "percentile")
 
@@ -68,11 +72,16 @@ def compile_command(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="KIND", help="classification, or detection:DECODER.", rich_help_panel=MEANING),
+        typer.Option("--task", metavar="KIND", help=TASK_HELP, rich_help_panel=MEANING),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option("--labels", metavar="FILE|A,B", help="Of the classes, one a line.", rich_help_panel=MEANING),
+        typer.Option(
+            "--labels",
+            metavar="FILE|A,B",
+            help="Names of the classes: A,B or a file, one a line.",
+            rich_help_panel=MEANING,
+        ),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Run onnxruntime after each pass and verify each step.")

@@ -178,6 +178,8 @@ def next_steps(request: Request, artefact: Artefact) -> tuple[str, ...]:
     quantization = artefact.quantization
     if quantization.get("samples"):
         steps.append(f"calibrate with more than {quantization['samples']} samples")
+    if not artefact.task:
+        steps.append("compile with --task, whose own figure then decides (--min-top1 0: no list of classes)")
     if str(quantization.get("method", "")).startswith("percentile"):
         steps.append("compile with --method minmax")
     return tuple(steps)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from axtool.artefact import axm
+from axtool.cli.compile_command import TASK_HELP
+from axtool.runtime.detect import DECODERS
 from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import axtool
@@ -239,6 +241,10 @@ def test_a_task_makes_the_users_own_model_draw(tiny_models: Tiny, onnx: Path, wo
     assert "classification, 3 labels" in axtool("info", "cls.axm").out
     ran = axtool("run", "cls.axm", picture, "--save", "out.png")
     assert (ran.code, (work / "out.png").is_file(), "wrote out.png" in ran.err) == (0, True, True)
+
+
+def test_the_help_names_every_decoder() -> None:
+    assert [name for name in DECODERS if f"{name}" not in TASK_HELP] == []
 
 
 def test_a_compiled_file_is_not_compiled_again(tiny_models: Tiny, work: Path) -> None:

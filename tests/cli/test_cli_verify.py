@@ -34,6 +34,7 @@ def test_it_says_what_was_checked_and_what_to_try(tiny_models: Tiny) -> None:
     assert "next: " not in passed.out
     failed = verify(tiny_models, "--min-sqnr", "90")
     assert "next: --layers names the layer" in failed.out
+    assert "compile with --task" in failed.out
     document = verify(tiny_models, "--min-sqnr", "90", "--json").document
     assert "SQNR >= 90 dB per output" in document["checks"]
     assert document["next_steps"]
