@@ -29,7 +29,7 @@ _CONTENT = (
     "sparse_tensor", "sparse_tensors", "tp", "type_protos",
 )  # fmt: skip
 _NO_CONTENT = frozenset({"name", "doc_string", "type", "ref_attr_name"})
-_INT, _INTS, _TEXT, _MESSAGES = 2, 7, (3, 8), (4, 5, 11, 13)
+_INT, _STRING, _INTS, _TEXT, _MESSAGES = 2, 3, 7, (3, 8), (4, 5, 11, 13)
 
 # Smallest and largest value of the attributes that are sizes or axes.
 _AXIS = (-MAX_RANK, MAX_RANK)
@@ -39,6 +39,20 @@ _BOUNDS = {
     "strides": _SIZE, "dilations": _SIZE, "group": _SIZE, "blocksize": (1, 2**15), "num_outputs": _SIZE,
     "pads": (-MAX_SIZE, MAX_SIZE), "output_padding": (0, MAX_SIZE), "output_shape": _SIZE, "split": (0, MAX_SIZE),
     "k": (0, MAX_SIZE), "hidden_size": _SIZE, "scan_input_axes": _AXIS, "scan_output_axes": _AXIS, "num_groups": _SIZE,
+}  # fmt: skip
+# The words that an attribute may hold, by operator and name. onnx's checker takes any word, and so would we.
+_AUTO_PAD = ("", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_RESIZE = ("nearest", "linear", "bilinear", "cubic")
+_WORDS = {
+    **{(op, "auto_pad"): _AUTO_PAD for op in ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")},
+    ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
+    ("Resize", "mode"): _RESIZE, ("Upsample", "mode"): _RESIZE,
+    ("Resize", "coordinate_transformation_mode"): (
+        "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+        "tf_half_pixel_for_nn", "tf_crop_and_resize",
+    ),
+    ("Resize", "nearest_mode"): ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"), ("Gelu", "approximate"): ("none", "tanh"),
 }  # fmt: skip
 # Inputs that hold a shape, repeats, sizes or steps; in the ops of `_SHAPES` their product is a count of elements.
 _SHAPE_INPUTS = {
@@ -65,7 +79,7 @@ def check_attributes(proto: onnx.ModelProto, file: str) -> None:
             elif kind in _TEXT and not all(map(_is_text, (attribute.s, *attribute.strings))):
                 faults.append(f"{place}: attribute '{attribute.name}' is not valid UTF-8")
             else:
-                faults += _out_of_bounds(place, attribute)
+                faults += (*_out_of_bounds(place, attribute), *_unknown_word(place, attribute))
     _throw(faults, file)
 
 
@@ -106,6 +120,15 @@ def _out_of_bounds(place: Place, attribute: onnx.AttributeProto) -> Iterator[str
         yield f"{place}: attribute '{attribute.name}' is {shown}, want {low}..{high}"
     if attribute.name == "num_outputs" and numbers[0] != len(place.node.output):
         yield f"{place}: num_outputs is {numbers[0]}, but it has {len(place.node.output)} outputs"
+
+
+def _unknown_word(place: Place, attribute: onnx.AttributeProto) -> Iterator[str]:
+    words = _WORDS.get((place.node.op_type, attribute.name)) if place.node.domain == "" else None
+    if words is None or attribute.ref_attr_name or attribute.type != _STRING:
+        return
+    word = attribute.s.decode()
+    if word not in words:
+        yield f"{place}: attribute '{attribute.name}' is '{word}', want {', '.join(filter(None, words))}"
 
 
 def _long_range(node: ir.Node, index: int) -> Iterator[str]:

@@ -81,10 +81,16 @@ def fix_inputs(
     return fixed | symbols.values
 
 
+_KINDS = {
+    "sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional value",
+    "sparse_tensor_type": "a sparse tensor", "opaque_type": "an opaque value",
+}  # fmt: skip
+
+
 def _check_types(inputs: list[onnx.ValueInfoProto], file: str) -> None:
     odd = [info for info in inputs if info.type.WhichOneof("value") not in ("tensor_type", None)]
     if odd:
-        lines = [f"input '{i.name}' is a {i.type.WhichOneof('value').removesuffix('_type')}, not a tensor" for i in odd]
+        lines = [f"input '{i.name}' is {_KINDS[i.type.WhichOneof('value')]}, not a tensor" for i in odd]
         raise UnsupportedError(
             lines[0], where=file, hint="export the model with tensor inputs", code="input-type", details=lines
         )

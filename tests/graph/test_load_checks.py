@@ -1,5 +1,6 @@
 """Nodes whose inputs do not fit together, each with both sides of the contradiction."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +148,31 @@ def test_shapes_that_do_not_fit_name_the_node_and_its_inputs(tmp_path: Path, nod
         (node("MaxPool", ["x"], ["y"], name="it", kernel_shape=[0, 2]), "kernel_shape"),
         (node("MaxPool", ["x"], ["y"], name="it", kernel_shape=[2, 2], auto_pad=b"SAME\xff"), "auto_pad"),
         (node("Split", ["x"], ["y", "z"], name="it", num_outputs=3), "num_outputs"),
+        (node("MaxPool", ["x"], ["y"], name="it", kernel_shape=[2, 2], auto_pad="SAME"), "SAME_UPPER"),
+        (node("AveragePool", ["x"], ["y"], name="it", kernel_shape=[2, 2], dilations=[2, 2]), "dilations"),
+        (node("DepthToSpace", ["x"], ["y"], name="it", blocksize=2, mode="ABC"), "DCR, CRD"),
+        (node("Resize", ["x", "", "k"], ["y"], name="it", mode="lanczos"), "nearest, linear"),
     ],
 )
 def test_a_node_that_breaks_its_definition_is_named(tmp_path: Path, wrong: onnx.NodeProto, word: str) -> None:
     says(refusal(save(tmp_path, model([wrong], opset=18))), 2, "invalid-model", "it", word)
+
+
+def test_an_empty_word_is_the_default(tmp_path: Path) -> None:
+    pool = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="")
+    assert load_model(save(tmp_path, model([pool], [value("x", [1, 1, 4, 4])])))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(onnx.helper.make_optional_type_proto, "an optional value"), (onnx.helper.make_sequence_type_proto, "a sequence")],
+)
+def test_an_input_that_is_no_tensor_is_told_in_words(
+    tmp_path: Path, make: Callable[[onnx.TypeProto], onnx.TypeProto], kind: str
+) -> None:
+    held = make(onnx.helper.make_tensor_type_proto(1, [1]))
+    odd = model([node("Identity", ["x"], ["y"])], [onnx.helper.make_value_info("x", held)])
+    says(refusal(save(tmp_path, odd)), 3, "input-type", f"is {kind}, not a tensor")
 
 
 def test_an_attribute_of_two_types_is_refused(tmp_path: Path) -> None:
