@@ -163,6 +163,11 @@ def _known(op: str, domain: str, version: int) -> tuple[str, int]:
     """("known" | "newer" | "removed" | "unknown", the opset that decides)."""
     from onnx import defs
 
+    if domain == "com.microsoft":
+        from axtool.graph.passes.import_qoperator import CONTRIBUTED
+
+        return ("known" if op in CONTRIBUTED else "unknown"), 0
+
     try:
         schema = defs.get_schema(op, version, domain)
     except (defs.SchemaError, TypeError, ValueError):

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from axtool.graph.load import load_model
+from axtool.graph.passes import clean
 from tests.graph.load_models import model, node, refusal, save, says, value
 
 NEWEST = onnx.defs.onnx_opset_version()
@@ -63,6 +64,18 @@ def test_unknown_ops_are_all_listed_with_counts_and_nodes(tmp_path: Path) -> Non
     error = refusal(save(tmp_path, model(nodes, domains={"com.microsoft": 1})))
     says(error, 3, "unsupported-op", "FooBar ×2", "first", "second", "com.microsoft::BiasGelu ×1", "third")
     assert len(error.details) == 2
+
+
+def test_a_quantized_op_of_onnxruntime_loads_and_becomes_a_float_op(tmp_path: Path) -> None:
+    step = ["s", "z"]
+    nodes = [
+        node("QuantizeLinear", ["x", *step], ["q"]),
+        node("QLinearAdd", ["q", *step, "q", *step, *step], ["a"], domain="com.microsoft"),
+        node("DequantizeLinear", ["a", *step], ["y"]),
+    ]
+    weights = {"s": np.float32(0.5), "z": np.uint8(100)}
+    loaded = load_model(save(tmp_path, model(nodes, weights=weights, domains={"com.microsoft": 1})))
+    assert [n.op_type for n in clean(loaded.model).model.graph] == ["Add"]
 
 
 def test_a_misspelt_op_gets_its_nearest_name(tmp_path: Path) -> None:

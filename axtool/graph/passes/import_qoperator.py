@@ -41,6 +41,8 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("com.microsoft", "QLinearSoftmax"): Form("Softmax", (0,), 3, dropped=("opset",)),
     ("com.microsoft", "QGemm"): Form("Gemm", (0, 3), 7, weight_axis=1, bias=6),
 }
+# The ops of onnxruntime's own domain that the passes make standard ones of.
+CONTRIBUTED = frozenset(op for domain, op in FORMS if domain) | {"QLinearConcat", "QuantizeLinear", "DequantizeLinear"}
 
 
 def import_qoperator(work: Work) -> int:
