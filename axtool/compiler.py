@@ -18,7 +18,7 @@ from axtool.config import refuse_overwrite
 from axtool.errors import UnsupportedError, UsageError
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.names import value_names
-from axtool.graph.signature import to_bytes
+from axtool.graph.signature import check_ends, to_bytes
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.inputs.prepare import Preparation
@@ -89,6 +89,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     target = load_target(options.target)
     front = read_front(model, target, options.reading, step=progress.step)  # load -> clean -> split
     require_device(front)
+    check_ends(front.cleaned.model, str(model))
     say_front(front)
     samples = open_calibration(front, options)
     ranges = measure(front, samples, options, progress)

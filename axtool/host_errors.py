@@ -18,6 +18,7 @@ _NESTED = re.compile(r"/\S+\.(?:cc|h|hpp):\d+ .*?\[ONNXRuntimeError\] : \d+ : \w
 _LINE = re.compile(r"\b\w+\.(?:cc|h|hpp):\d+ \w+ ")
 _SOURCE = re.compile(r"/\S+\.(?:cc|h|hpp):\d+ .*?(?:was false|were false|failed)\.\s*")
 _NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory", "BFCArena")
+_NO_ARRAY = ("Numpy_type", "No corresponding Numpy type")  # bfloat16, float8, int4
 
 
 def session_error(error: Exception, where: str) -> AxError:
@@ -47,6 +48,13 @@ def run_error(error: Exception, where: str) -> AxError:
         return error
     if _lacks_memory(error):
         return _no_memory(where)
+    if any(sign in str(error) for sign in _NO_ARRAY):
+        return UnsupportedError(
+            f"a value that crosses between stages has an element type that NumPy lacks: {words(error)}",
+            where=where,
+            hint="cast it to float32 before it leaves its part of the model",
+            code="element-type",
+        )
     return UsageError(
         f"onnxruntime failed: {words(error)}",
         where=where,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from axtool.errors import UnsupportedError
 from axtool.types import TensorSpec
+
+_ARRAYS = {
+    getattr(ir.DataType, name)
+    for name in (
+        "FLOAT", "FLOAT16", "DOUBLE", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
+    )
+}  # fmt: skip
 
 
 def inputs_of(model: ir.Model) -> tuple[TensorSpec, ...]:
@@ -20,6 +28,32 @@ def defaults_of(model: ir.Model) -> tuple[TensorSpec, ...]:
 def outputs_of(model: ir.Model) -> tuple[TensorSpec, ...]:
     """The outputs; a dimension that is known only when the model runs is 0."""
     return tuple(_spec(value) for value in model.graph.outputs)
+
+
+def check_ends(model: ir.Model, file: str) -> None:
+    """Raise UnsupportedError for inputs and outputs that no array holds: sequences, bfloat16 and narrower, strings out.
+
+    A string that goes in is for the host alone, which takes it.
+    """
+    ends = [("input", value) for value in model.graph.inputs] + [("output", value) for value in model.graph.outputs]
+    lines = [f"{kind} '{value.name}' is {found}" for kind, value in ends if (found := _no_array(kind, value))]
+    if lines:
+        raise UnsupportedError(
+            f"{lines[0]}, want a tensor of a type that NumPy has",
+            where=file,
+            hint="cast it to float32 in the model, or choose other outputs with --outputs",
+            code="element-type",
+            details=lines,
+        )
+
+
+def _no_array(kind: str, value: ir.Value) -> str:
+    """What the value is where it is no array of numbers, or ""."""
+    if value.type is not None and not isinstance(value.type, ir.TensorType):
+        return "a sequence" if isinstance(value.type, ir.SequenceType) else "optional"
+    if value.dtype is None or value.dtype in _ARRAYS or (value.dtype == ir.DataType.STRING and kind == "input"):
+        return ""
+    return value.dtype.name.lower()
 
 
 def to_bytes(model: ir.Model) -> bytes:

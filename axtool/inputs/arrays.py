@@ -151,8 +151,12 @@ def _npz_bytes(arrays: Mapping[str, NDArray[Any]], role: Role) -> bytes:
 
 
 def _npy_bytes(array: NDArray[Any]) -> bytes:
+    array = np.asanyarray(array)
+    if array.dtype.hasobject:  # what onnxruntime gives for strings: only a pickle could hold it
+        hint = "write other outputs, or choose them with --outputs"
+        raise UsageError("an output of strings cannot be written to a file", hint=hint, code="string-output")
     buffer = io.BytesIO()
-    npy.write_array(buffer, np.asanyarray(array), allow_pickle=False)
+    npy.write_array(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -47,4 +47,5 @@ def memory_bytes() -> int:
 def _bytes(value: ir.Value) -> int:
     if value.shape is None or value.dtype is None or not value.shape.is_static():
         return 0
-    return int(math.prod(int(d) for d in value.shape.numpy()) * value.dtype.itemsize)
+    size = 8.0 if value.dtype == value.dtype.STRING else value.dtype.itemsize  # a string: its pointer at least
+    return int(math.prod(int(d) for d in value.shape.numpy()) * size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,9 @@ def check_constants(sites: Sequence[Site]) -> None:
         for name, array in site.constants.items():
             if array.dtype.kind == "f" and site.op in MAC | AFFINE and (found := _not_numbers(site, name, array)):
                 problems[site.index, name] = f"'{name}' of {site}: {found} of {array.size}"
+        for key, value in site.attrs.items():  # the bounds of a Clip, too, are attributes by now
+            if isinstance(value, float) and math.isnan(value):
+                problems[site.index, key] = f"{key} of {site}: NaN"
     if problems:
         details = tuple(problems.values())
         raise NumericsError(

@@ -24,6 +24,13 @@ def test_names_of_any_kind_survive_a_file(tmp_path, name):
     same(read_arrays(tmp_path / "o.npz", "output"), arrays)
 
 
+def test_strings_are_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(UsageError, match="strings") as caught:
+        save_arrays(tmp_path / "o.npz", {"a": np.array(["x", "y"], object)})
+    assert caught.value.code == "string-output"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_plain_names_become_members_and_others_are_listed(tmp_path):
     save_arrays(tmp_path / "plain.npz", VALUES)
     save_arrays(tmp_path / "listed.npz", {"a/0": VALUES["a"]})

@@ -63,3 +63,9 @@ def test_words_carry_no_source_positions():
         "[ONNXRuntimeError] : 1 : FAIL : upsamplebase.h:540 ScalesValidation Scale value must be finite.\n"
     )
     assert words(RuntimeError(text)) == "Scale value must be finite."
+
+
+def test_a_type_without_arrays_is_unsupported():
+    error = run_error(RuntimeError("Numpy_type 256 can't be converted to MLDataType."), "m")
+    assert isinstance(error, UnsupportedError)
+    assert error.code == "element-type"

@@ -150,3 +150,12 @@ def test_a_variance_without_a_square_root_is_refused():
 
 def test_a_variance_of_zero_is_kept_apart_from_zero_by_epsilon():
     check_constants([batch_norm([0, 1])])
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"), [("Clip", {"min": float("nan"), "max": 6.0}), ("Elu", {"alpha": float("nan")})]
+)
+def test_a_parameter_that_is_no_number_is_refused_by_its_node(op, attrs):
+    with pytest.raises(NumericsError, match=f"of {op} 'layer'"):
+        check_constants([Site(op, "layer", 3, ("x",), ("y",), attrs)])
+    check_constants([Site(op, "layer", 3, ("x",), ("y",), {"min": float("-inf"), "max": float("inf")})])

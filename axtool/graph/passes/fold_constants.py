@@ -86,7 +86,7 @@ def _affordable(node: ir.Node, inputs: Sequence[ir.Value]) -> bool:
 
 def _bytes(value: ir.Value) -> int | None:
     shape = shape_of(value)
-    if shape is None or value.dtype is None:
+    if shape is None or value.dtype in (None, ir.DataType.STRING):
         return None
     return int(math.prod(shape) * value.dtype.itemsize)
 
