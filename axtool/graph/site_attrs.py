@@ -46,12 +46,6 @@ class Facts:
             raise UnknownAttrError(f"input {position} has no static shape")
         return self.shapes[self.inputs[position]]
 
-    def out_shape(self, position: int = 0) -> tuple[int, ...]:
-        """The static shape of an output. Raises UnknownAttrError."""
-        if position >= len(self.outputs) or self.outputs[position] not in self.shapes:
-            raise UnknownAttrError(f"output {position} has no static shape")
-        return self.shapes[self.outputs[position]]
-
     def value(self, attr: str, position: int) -> Any:
         """The attribute, or the constant input that replaced it, or None. Raises UnknownAttrError for a runtime one."""
         if attr in self.raw:

@@ -6,7 +6,7 @@ range on their side; where a function has no value (the logarithm of a negative 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +26,6 @@ def lut256(fn: Function, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
     y = _values(fn, (q - in_fmt.zero_point[0]) * in_fmt.scale[0])
     steps = np.floor(y / out_fmt.scale[0] + 0.5) + out_fmt.zero_point[0]
     return _int8(steps)
-
-
-def luts256(fns: Sequence[Function], in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
-    """One table for each channel: int8 (channels * 256,)."""
-    return np.concatenate([lut256(fn, in_fmt, out_fmt) for fn in fns])
 
 
 def prelu_luts(slopes: ArrayLike, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:

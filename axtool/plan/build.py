@@ -190,7 +190,7 @@ def _external(program: Program, target: Target, residency: Residency) -> dict[st
     spans = lifetimes(program, program.layers)
     spilled = [
         Slot(name, "ext", 0, activation_bytes(program, name, target), *spans[name])
-        for name in sorted(residency.external, key=lambda name: spans[name])
+        for name in sorted(residency.external, key=lambda name: (spans[name], name))
         if name not in slots
     ]
     for slot in place(spilled):

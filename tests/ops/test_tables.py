@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axtool.ops.arithmetic import interpolate
-from axtool.ops.tables import interp_table, lut256, luts256, prelu_luts
+from axtool.ops.tables import interp_table, lut256, prelu_luts
 from axtool.ops.unary import UNARY, evaluate
 from axtool.types import QFormat
 from tests.ops.ort import run_node
@@ -55,12 +55,6 @@ def test_every_function_makes_a_table(op):
     table = lut256(unary(op), QFormat("int8", (0.05,), (3,)), QFormat("int8", (0.05,), (-5,)))
     assert table.shape == (256,)
     assert op in ("ThresholdedRelu", "Shrink") or len(set(table.tolist())) > 1
-
-
-def test_a_table_for_each_channel_is_one_after_the_other():
-    fmt = QFormat("int8", (0.1,))
-    both = luts256([unary("Relu"), unary("Neg")], fmt, fmt)
-    np.testing.assert_array_equal(both[256:], lut256(unary("Neg"), fmt, fmt))
 
 
 def test_prelu_has_the_slope_of_its_channel():
