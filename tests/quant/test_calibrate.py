@@ -11,6 +11,7 @@ import pytest
 from axtool.errors import NumericsError, UsageError
 from axtool.inputs.samples import InputSpec, open_samples
 from axtool.quant.calibrate import calibrate, names_to_calibrate, plan_work
+from axtool.quant.data import DataFacts, data_notices
 from axtool.quant.formats import quantize_stage
 from axtool.quant.pieces import cut
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges, write_ranges
@@ -270,6 +271,16 @@ def test_a_scalar_input_is_no_constant_sample():
     net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[1] x) => (float[1] a) { a = Add (x, x) }""")
     samples = [{"x": np.array([v], np.float32)} for v in range(1, 33)]
     assert codes(calibrate([net], samples)) == []
+
+
+def test_of_texts_only_copies_are_told():
+    words = [np.array(["a", "b"], object), np.array(["a", "c"], object), np.array(["a", "b"], object)]
+    facts = DataFacts()
+    for index, text in enumerate(words):
+        facts.add(index, {"words": text})
+    told = {n.code: n.what for n in data_notices(facts, [], "minmax")}
+    assert set(told) == {"few-samples", "duplicate-samples"}
+    assert told["duplicate-samples"] == "1 calibration samples are copies of others: 2 = 0"
 
 
 def test_progress_is_told_after_each_sample():
