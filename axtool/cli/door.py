@@ -39,6 +39,9 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
         # The reader of our stdout left (`| head`): nothing to say and nobody to say it to.
         _discard_stdout()
         return Exit.OK
+    except KeyboardInterrupt:  # while the last of the result waits for its reader, or an error is being told
+        _discard_stdout()
+        return Exit.INTERRUPTED
     except OSError as error:  # the last of the result does not fit its disk
         _discard_stdout()
         return _failed(args, program, error)

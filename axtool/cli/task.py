@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,10 @@ def task_of(task: str | None, labels: str | None) -> dict[str, Any]:
 def labels_of(text: str) -> list[str]:
     """The lines of a file, or comma-separated names."""
     path = Path(text)
-    if path.suffix and "," not in text and not path.is_file():
+    found = os.path.isfile(text)  # False, too, for a list that is longer than any name of a file
+    if path.suffix and "," not in text and not found:
         raise UsageError("no such file of labels", where=text, hint="one label a line, or A,B,C", code="file-not-found")
-    if not path.is_file():
+    if not found:
         return [name.strip() for name in text.split(",")]
     try:
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]

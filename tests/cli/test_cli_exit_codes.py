@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import io
 import os
 import signal
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from axtool.cli import door
 from axtool.errors import Exit
 from tests import tiny
 from tests.conftest import Tiny
@@ -125,6 +127,16 @@ def test_130_is_an_interrupt(tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch)
     ran = axtool("info", tiny_models / "cls.axm", "--json")
     assert (ran.code, ran.document["error"]["code"]) == (Exit.INTERRUPTED, "interrupted")
     assert "Traceback" not in ran.err
+
+
+def test_130_is_an_interrupt_while_the_reader_of_stdout_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stalled(io.StringIO):
+        def flush(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdout", Stalled())
+    monkeypatch.setattr("axtool.cli.door._discard_stdout", lambda: None)
+    assert door.run(lambda **_: 0, ["info"], program="axtool") == Exit.INTERRUPTED
 
 
 def test_143_is_sigterm_and_the_handler_of_before_comes_back(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from axtool.errors import Exit
+from axtool.cli.task import labels_of
+from axtool.errors import Exit, UsageError
 from tests.conftest import Tiny
 from tests.tiny import axtool, axzoo
 
@@ -62,6 +63,17 @@ def test_a_pipe_is_no(what: str, tiny_models: Tiny, work: Path) -> None:
         (Exit.USAGE, "not-a-file"), (Exit.USAGE, "output-is-special"), (Exit.USAGE, "not-an-image")
     }, ran.err  # fmt: skip
     assert sorted(os.listdir()) == sorted(["x.npy", pipe])
+
+
+def test_a_pipe_is_no_file_of_labels(work: Path) -> None:
+    os.mkfifo("PIPE.txt")
+    with pytest.raises(UsageError, match="no such file of labels"):
+        labels_of("PIPE.txt")
+
+
+def test_a_list_of_labels_may_be_longer_than_a_file_name() -> None:
+    names = [f"label-{index}" for index in range(500)]
+    assert labels_of(",".join(names)) == names
 
 
 def test_a_pipe_is_no_zoo_config(work: Path) -> None:
