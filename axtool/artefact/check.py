@@ -14,9 +14,10 @@ import numpy as np
 from axtool.artefact.stages import Artefact, DeviceStage
 from axtool.ops.encoding import FIELDS, decode_layer, encode_layer
 from axtool.ops.legal import check_layer
+from axtool.ops.window_counts import window_counts
 from axtool.target import Target
 from axtool.target_file import target_from_dict
-from axtool.types import Plan, Program, Slot, Tensor, TensorSpec
+from axtool.types import Layer, Plan, Program, Slot, Tensor, TensorSpec
 
 MAX_ELEMENTS = 2**31  # of one tensor
 MAX_EXTERNAL_BYTES = 2**35
@@ -77,15 +78,24 @@ def _check_plan(plan: Plan, target: Target) -> None:
     for name, tensor in program.tensors.items():
         if name not in program.constants:
             _check_activation(tensor)
-    for name in (*program.inputs, *program.outputs):
-        tensor = program.tensors[name]
-        size = prod(tensor.onnx_shape)
-        _need(size == prod(tensor.shape), f"'{name}' is {tensor.onnx_shape} outside and {tensor.shape} inside")
     for index, layer in enumerate(program.layers):
         _need(layer.op in FIELDS, f"layer {index} is '{layer.op}', which is no device op")
         _need(len(layer.outputs) == 1 and len(layer.inputs) > 0, f"layer {index} wants inputs and one output")
         check_layer(*decode_layer(encode_layer(layer, program)))
+        if layer.op == "avg_pool":
+            _check_counts(index, layer, program)
     _check_slots(plan, target)
+
+
+def _check_counts(index: int, layer: Layer, program: Program) -> None:
+    """An engine that finds no constant for a window has no answer: there is one for each number of cells."""
+    _need(len(layer.inputs) == 2 and layer.inputs[1] in program.constants, f"layer {index} wants constants of counts")
+    rows = program.constants[layer.inputs[1]]
+    _need(rows.dtype == np.int32 and rows.ndim == 2 and rows.shape[1] == 3, f"layer {index}: the counts are no rows")
+    have, made = program.tensors[layer.inputs[0]].shape, program.tensors[layer.outputs[0]].shape
+    known = {int(count) for count in rows[:, 0]}
+    missing = [count for count in window_counts(have[1:3], made[1:3], layer.attrs) if count not in known]
+    _need(not missing, f"layer {index} has no constant for windows of {missing[:1]} cells")
 
 
 def _check_names(plan: Plan) -> None:
@@ -106,6 +116,10 @@ def _check_activation(tensor: Tensor) -> None:
     shape, form = tensor.shape, tensor.format
     _need(len(shape) == 4 and shape[0] == 1 and min(shape) > 0, f"'{tensor.name}' is stored as {shape}")
     _need(prod(shape) < MAX_ELEMENTS, f"'{tensor.name}' has {prod(shape)} elements")
+    outside = tensor.onnx_shape
+    _need(prod(outside) == prod(shape), f"'{tensor.name}' is {outside} outside and {shape} inside")
+    spread = tensor.layout != "channel_first" or len(outside) <= 4
+    _need(spread, f"'{tensor.name}' is channel_first with {len(outside)} axes, the most is 4")
     _need(form.kind == "int8", f"'{tensor.name}' is {form.kind}, want int8")
     _need(len(form.scale) == len(form.zero_point) == 1, f"'{tensor.name}' wants one scale and one zero point")
     _need(-128 <= form.zero_point[0] <= 127, f"'{tensor.name}' has the zero point {form.zero_point[0]}")

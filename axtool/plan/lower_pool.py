@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from axtool.ops.limits_movement import resize_factors
+from axtool.ops.window_counts import window_counts
 from axtool.plan.layout import FIRST, axes_of, layout_for, stored_shape, wanted_layout
 from axtool.plan.lower_activation import ending
 from axtool.plan.lower_builder import Builder, multiplier, spatial
@@ -60,17 +60,6 @@ def _emit_average(b: Builder, site: Site, x: str, window: dict[str, Any], layout
     table = b.constant(f"{end.out}/counts", np.asarray(rows, np.int32))
     ends = {"zp": fmt.zero_point[0], "out_zp": out.zero_point[0], "lo": end.lo, "hi": end.hi}
     b.make("avg_pool", (x, table), site, {**window, **ends}, layout, end.out, end.origin)
-
-
-def window_counts(have: Sequence[int], made: Sequence[int], window: dict[str, Any]) -> list[int]:
-    """Each number of cells that some window counts, ascending."""
-    along = []
-    for axis in (0, 1):
-        before, after = (window["pad"][axis], window["pad_end"][axis]) if window["include_pad"] else (0, 0)
-        starts = np.arange(made[axis]) * window["stride"][axis] - window["pad"][axis]
-        cells = starts[:, None] + np.arange(window["kernel"][axis])
-        along.append(np.unique(((cells >= -before) & (cells < have[axis] + after)).sum(axis=1)))
-    return sorted({int(n) for n in np.outer(along[0], along[1]).reshape(-1) if n > 0})
 
 
 def lower_resize(b: Builder, site: Site) -> None:

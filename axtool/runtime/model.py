@@ -6,10 +6,10 @@ Host stages run in onnxruntime, device stages on the simulated device. Nothing h
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from axtool.sim.engine import native_available
 from axtool.types import TensorSpec
 
 Arrays = dict[str, NDArray[Any]]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class CompiledModel:
         times: list[tuple[str, float]] = []
         for stage in self.stages:
             start = time.perf_counter()
-            values.update(stage.run(values))
+            values.update(_guarded(stage.run, values))
             kind = "device" if isinstance(stage, DeviceSession) else "host"
             times.append((kind, time.perf_counter() - start))
         return RunResult({spec.name: values[spec.name] for spec in self.outputs}, tuple(times))
@@ -122,13 +123,21 @@ class CompiledModel:
         for stage in self.stages:
             if isinstance(stage, DeviceSession):
                 made = [name for layer in stage.program.layers for name in layer.outputs]
-                quantized = {name: stage.quantize(name, values[name]) for name in stage.program.inputs}
-                tensors = stage.run_quantized(quantized, watch=made)
+                quantized = {name: _guarded(stage.quantize, name, values[name]) for name in stage.program.inputs}
+                tensors = _guarded(stage.run_quantized, quantized, watch=made)
                 seen |= {name: stage.dequantize(name, q) for name, q in tensors.items()}
                 values.update({name: seen[name] for name in stage.program.outputs})
             else:
                 values.update(stage.run(values))
         return {spec.name: values[spec.name] for spec in self.outputs}, seen
+
+
+def _guarded(step: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    """What `step` gives. A ValueError is a fault of the file: engines check what only the numbers say."""
+    try:
+        return step(*args, **kwargs)
+    except ValueError as error:
+        raise UsageError(f"the plan cannot be run: {error}", code="not-axm") from error
 
 
 def load(path: Path, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> CompiledModel:

@@ -121,6 +121,23 @@ def array(name: str, change: Any) -> Change:
     return apply
 
 
+def between(**values: Any) -> Change:
+    """Change what the first layer makes, which is neither input nor output of the stage."""
+
+    def change(manifest: Manifest, arrays: Arrays) -> None:
+        stage = device(manifest)
+        stage["tensors"][stage["layers"][0]["outputs"][0]] |= values
+
+    return change
+
+
+def without_counts(manifest: Manifest, arrays: Arrays) -> None:
+    """The average pool's constants speak of windows that do not occur."""
+    stage = device(manifest)
+    pool = next(layer for layer in stage["layers"] if layer["op"] == "avg_pool")
+    arrays[f"0/constant/{stage['constants'].index(pool['inputs'][1])}"][:, 0] += 1
+
+
 def drop(name: str) -> Change:
     return lambda manifest, arrays: arrays.pop(name)  # type: ignore[return-value]
 
@@ -172,6 +189,9 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "a tensor with a huge dimension": (tensor_of("inputs", shape=[1, 2**30, 2**15, 3]), "elements"),
     "a tensor of rank 2": (tensor_of("inputs", shape=[1, 3]), "stored as"),
     "a tensor of another size outside": (tensor_of("inputs", onnx_shape=[1, 3, 9, 9]), "outside"),
+    "a tensor inside of another size outside": (between(onnx_shape=[1, 2, 3]), "outside"),
+    "a tensor of five axes by channels": (between(onnx_shape=[1, 8, 1, 8, 8], layout="channel_first"), "5 axes"),
+    "a window that the constants do not count": (without_counts, "no constant for windows of"),
     "a negative dimension": (tensor_of("inputs", shape=[1, -1, 16, 3]), "shape"),
     "an op that does not exist": (set_value("device", "layers", 0, "op", value="launch"), "launch"),
     "a layer without output": (set_value("device", "layers", 0, "outputs", value=[]), "one output"),
@@ -249,6 +269,21 @@ def test_a_view_outside_its_memory_is_refused_by_profile(tiny_models: Tiny, tmp_
     path = changed(tiny_models / "cls.axm", tmp_path / "a.axm", command(13, 2**40))
     with pytest.raises(UsageError, match="the plan is not legal"):
         profile(Request(path))
+
+
+def test_an_engine_that_refuses_the_numbers_is_a_fault_of_the_file(tiny_models: Tiny) -> None:
+    model = load(tiny_models / "cls.axm", engine="reference")
+    stage = model.devices[0]
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise ValueError("no constant for windows of 7 cells")
+
+    stage.engine.run = refuse  # type: ignore[method-assign]
+    feeds = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in model.inputs}
+    for run in (model.run, model.run_watched):
+        with pytest.raises(UsageError, match="cannot be run: no constant for windows of 7 cells") as caught:
+            run(feeds)
+        assert caught.value.code == "not-axm"
 
 
 def test_a_host_stage_that_is_no_model_is_refused(tiny_models: Tiny, tmp_path: Path) -> None:
