@@ -126,15 +126,22 @@ def _not_worth(graph: Graph, device: set[int], levels: list[int], total: int) ->
 
 def _pieces(graph: Graph, device: set[int], levels: list[int]) -> list[list[int]]:
     """Device nodes of one level that hang together."""
-    piece_of: dict[int, list[int]] = {}
+    parent: dict[int, int] = {}  # a forest: the root of a node names its piece
+
+    def root(at: int) -> int:
+        while parent[at] != at:
+            parent[at] = at = parent[parent[at]]
+        return at
+
     for at in sorted(device):
-        joined = [at]
-        near = [piece_of[one] for one in graph.before[at] if one in piece_of and levels[one] == levels[at]]
-        for piece in {id(piece): piece for piece in near}.values():
-            joined += piece
-        for member in joined:
-            piece_of[member] = joined
-    return [sorted(piece) for piece in {id(piece): piece for piece in piece_of.values()}.values()]
+        parent[at] = at
+        for one in graph.before[at]:
+            if one in parent and levels[one] == levels[at]:
+                parent[root(one)] = at
+    pieces: dict[int, list[int]] = {}
+    for at in sorted(device):
+        pieces.setdefault(root(at), []).append(at)
+    return list(pieces.values())
 
 
 def _small(share: float) -> Reason:
