@@ -81,7 +81,8 @@ def _module(path: str) -> ModuleType:
     try:
         exec(compile(source, path, "exec"), vars(module))
     except SyntaxError as error:
-        raise UsageError(f"SyntaxError: {error.msg}", where=f"{path}:{error.lineno}", code="preprocess") from error
+        where = path if error.lineno is None else f"{path}:{error.lineno}"
+        raise UsageError(f"SyntaxError: {error.msg}", where=where, code="preprocess") from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -10,11 +10,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from axtool.errors import EnvironmentFault
 from axtool.inputs.samples import Samples
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ _PART = 8  # samples of one task: often enough for progress, few enough to open 
 
 
 def observe_in_processes(work: Work, samples: Samples, jobs: int, progress: Progress | None) -> Seen:
-    """What `jobs` processes see of the samples; the same bits as one process sees of all."""
+    """What `jobs` processes see of the samples; the same bits as one process sees of all.
+
+    Raises what a process raises, and EnvironmentFault when one of them is gone without a word.
+    """
     parts = max(jobs, -(-len(samples) // _PART))
     with tempfile.TemporaryDirectory(prefix="axtool-") as folder:
         path = Path(folder) / "work"
@@ -51,6 +56,11 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
     try:
         yield pool
+    except BrokenProcessPool as error:
+        raise EnvironmentFault(
+            "a calibrating process ended before its work", hint="it may have run out of memory: try --jobs 1",
+            code="lost-process",
+        ) from error  # fmt: skip
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():

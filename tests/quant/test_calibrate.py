@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from axtool.errors import NumericsError, UsageError
+from axtool.errors import EnvironmentFault, NumericsError, UsageError
 from axtool.inputs.samples import InputSpec, open_samples
 from axtool.quant.calibrate import calibrate, names_to_calibrate, plan_work
 from axtool.quant.data import DataFacts, data_notices
@@ -177,6 +177,14 @@ def test_a_fault_in_another_process_is_the_users_error_here(tmp_path):
     with pytest.raises(UsageError, match="'x', sample 3: 1 NaN of 192 values") as caught:
         calibrate([stage(NET)], samples, jobs=2)
     assert caught.value.code == "nan-in-input"
+
+
+def test_a_process_that_is_gone_is_a_fault_of_the_machine(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 3, 8, 8), np.uint8))
+    (tmp_path / "gone.py").write_text("import os\ndef f(image):\n    os._exit(0)\n")
+    samples = open_samples(tmp_path / "x.npy", [InputSpec("x", (1, 3, 8, 8))], preprocess=f"{tmp_path / 'gone.py'}:f")
+    with pytest.raises(EnvironmentFault, match="ended before its work"):
+        calibrate([stage(NET)], samples, jobs=2)
 
 
 def test_a_model_that_brings_its_formats_needs_no_data():
