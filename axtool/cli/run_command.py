@@ -32,7 +32,7 @@ def run_command(
     engine: Annotated[
         str, typer.Option("--engine", "-e", metavar="native|reference|float", help="The bits of the first two agree.")
     ] = "native",
-    threads: Annotated[int, typer.Option("--threads", min=1, max=256, help="Of the native engine and the host.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", min=1, max=256, help="Of the native engine or a float run.")] = 1,
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, help="Times are medians of N frames, after a warm-up.")
     ] = 1,
