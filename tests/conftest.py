@@ -50,6 +50,12 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 @pytest.fixture(autouse=True)
+def _no_width_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests in parallel processes are given a terminal width that a test alone is not."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def _words_go_where_they_went() -> Iterator[None]:
     """A command sets up the package's logger for its process; the next test finds it as it was."""
     logger = logging.getLogger("axtool")
