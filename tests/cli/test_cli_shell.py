@@ -115,13 +115,11 @@ def test_completion_of_axzoo_is_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-def test_the_completion_script_is_shown_for_the_shell(name: str, tmp_path: Path) -> None:
-    script = tmp_path / name
-    script.write_text("")
-    ran = shell("--show-completion", name)
-    if ran.returncode:  # with shellingham the shell is detected, and takes no name
-        ran = shell("--show-completion", SHELL=f"/bin/{name}", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert "_AXTOOL_COMPLETE" in ran.stdout or "axtool" in ran.stdout
+def test_the_completion_script_is_shown_for_the_shell(name: str) -> None:
+    # Which shell runs the tests must not matter: with detection off the shell is named.
+    ran = shell("--show-completion", name, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert ran.returncode == 0
+    assert "_AXTOOL_COMPLETE" in ran.stdout
 
 
 @pytest.mark.parametrize("words", [("--layers",), ("--json",), ("--tensors", "--memory")])
