@@ -42,10 +42,14 @@ def pack_conv_weights(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
 
 def pack_conv_transpose(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
     """ONNX (cin, cout/g, kh, kw) -> flat, taps not flipped: tap ky of x[iy] goes to out[iy*s - pad + ky*d]."""
+    return pack_conv_weights(outputs_first(w, group), group)
+
+
+def outputs_first(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
+    """Weights of an ONNX ConvTranspose, (cin, cout/g, kh, kw) -> (cout, cin/g, kh, kw) as those of a Conv."""
     cin, coutg, kh, kw = w.shape
     cing = _share(cin, group)
-    swapped = w.reshape(group, cing, coutg, kh, kw).transpose(0, 2, 1, 3, 4)
-    return pack_conv_weights(swapped.reshape(group * coutg, cing, kh, kw), group)
+    return w.reshape(group, cing, coutg, kh, kw).swapaxes(1, 2).reshape(group * coutg, cing, kh, kw)
 
 
 def pack_depthwise(w: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops.packing import outputs_first
 from axtool.plan.layout import FIRST, LAST, axes_of
 from axtool.plan.lower_builder import Builder
 from axtool.plan.lower_mac_layer import Filters, emit_mac
@@ -31,10 +32,7 @@ def lower_conv_transpose(b: Builder, site: Site) -> None:
     """A conv_transpose layer; its weights are turned to (cout, cin / group, kh, kw)."""
     x = b.read(site.inputs[0], FIRST)
     weights = _weights(b, site)
-    values = _with_two_axes(weights.values)  # (cin, cout / group, kh, kw)
-    cin, coutg, kh, kw = values.shape
-    group = site.attrs["group"]
-    turned = values.reshape(group, cin // group, coutg, kh, kw).swapaxes(1, 2).reshape(-1, cin // group, kh, kw)
+    turned = outputs_first(_with_two_axes(weights.values), site.attrs["group"])
     emit_mac(b, site, "conv_transpose", x, _filters(weights, turned), _window(site), FIRST)
 
 

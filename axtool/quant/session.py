@@ -59,7 +59,7 @@ def _culprit(model: bytes, options: Any) -> str:
         alone.graph.output.extend(infos.get(name) or onnx.ValueInfoProto(name=name) for name in node.output if name)
         try:
             onnxruntime.InferenceSession(alone.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        except Exception:
+        except Exception:  # any refusal names the culprit; the caller raises the first error, with this name
             return f"{node.op_type} '{node.name}' (node {index} in calibration)"
     return ""
 
