@@ -6,18 +6,19 @@ A dimension is free when it has a name, nothing at all, or a negative number. Er
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import onnx_ir as ir
+
 from axtool.errors import UnsupportedError, UsageError, nearest
 from axtool.graph.load_header import Log
+from axtool.graph.load_sizes import MAX_BYTES, size_bytes
 
 if TYPE_CHECKING:
     import onnx
 
-MAX_ELEMENTS = 2**31
 _NAMELESS = ("", "?", "-1", "None", "none")
 
 Dim = int | str | None  # a size, a name, or free without a name
@@ -70,9 +71,10 @@ def fix_inputs(
         raise _free_dims(free, shapes, result, log.file)
     for info in inputs:
         shape = [int(d) for d in result[info.name]]  # type: ignore[arg-type]
-        if math.prod(shape) >= MAX_ELEMENTS:
+        size = size_bytes(shape, ir.DataType(info.type.tensor_type.elem_type))
+        if size > MAX_BYTES:
             raise UsageError(
-                f"input '{info.name}' of shape {shape} has {math.prod(shape):,} elements, more than 2^31",
+                f"input '{info.name}' of shape {shape} has {size:,} bytes, the most is {MAX_BYTES:,}",
                 where=log.file,
                 hint="give a smaller --input-shape",
                 code="input-shape",

@@ -106,8 +106,8 @@ def test_a_size_that_the_graph_cannot_take_is_refused_by_the_node_that_cannot(tm
     says(refusal(save(tmp_path, net), input_shapes={"x": [1, 4, 8, 8]}), 2, "channel-mismatch", "4 channels")
 
 
-def test_an_input_of_more_than_2_to_the_31_elements_is_refused(tmp_path: Path) -> None:
-    says(refused(tmp_path, [1, 2**40]), 2, "input-shape", "2^31")
+def test_an_input_of_more_than_2_gib_is_refused_with_its_bytes(tmp_path: Path) -> None:
+    says(refused(tmp_path, [1, 2**40]), 2, "input-shape", f"{2**42:,} bytes", f"{2**31:,}")
 
 
 def test_an_input_that_is_no_tensor_is_unsupported(tmp_path: Path) -> None:

@@ -27,6 +27,22 @@ def test_a_huge_middle_is_refused_even_where_the_output_is_small(tmp_path):
     assert caught.value.code == "tensor-too-large"
 
 
+@pytest.mark.parametrize(("pad", "fits"), [(8185, True), (8186, False), (2_000_000_000, False)])
+def test_the_most_is_2_gib_of_one_tensor_in_its_own_type(tmp_path, pad, fits):
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [2, 3, 3, 3], [0.0] * 54)
+    pads = [pad, pad, pad, pad]
+    path = write(
+        tmp_path / "m.onnx", [helper.make_node("Conv", ["x", "w"], ["y"], name="c", pads=pads)], initializers=[weights]
+    )
+    side = 14 + 2 * pad
+    if fits:
+        assert list(load_model(path).model.graph.outputs[0].shape.numpy()) == [1, 2, side, side]
+        return
+    with pytest.raises(FitError, match="Conv 'c'") as caught:
+        load_model(path)
+    assert f"{4 * 2 * side**2:,} bytes, the most is {2**31:,}" in str(caught.value)
+
+
 def test_a_doubled_output_is_refused_with_both_places(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Sigmoid", ["x"], ["z"])]
     path = write(tmp_path / "m.onnx", nodes, outputs=("y", "z", "y"))
