@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.artefact.axm import Artefact
-from axtool.errors import UsageError, nearest
+from axtool.errors import EnvironmentFault, UsageError, nearest
 from axtool.graph.float_run import FloatModel
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.load import Loaded, load_model
@@ -31,6 +31,7 @@ from axtool.plan.check_program import verify_program
 from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
+from axtool.sim.engine import native_available
 from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
 from axtool.verify.judge import LOSSY, Limits, judge
@@ -90,6 +91,12 @@ def open_request(request: Request) -> Opened:
     """Load both models and the data. Raises UsageError where they do not belong together."""
     if request.stage not in STAGES:
         raise UsageError(f"there is no stage '{request.stage}'", hint=nearest(request.stage, STAGES), code="bad-option")
+    if request.stage == "native" and not native_available():
+        raise EnvironmentFault(
+            "stage native compares the engines, and the native one is not built",
+            hint="install axtool where a C++ compiler is; the other stages run on the reference engine",
+            code="no-native-engine",
+        )
     engine = "reference" if request.stage in ("quant", "reference") else "native"
     model = load(request.model, engine=engine, threads=request.threads)
     _check_programs(model, request.model)

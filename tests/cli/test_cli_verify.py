@@ -55,6 +55,15 @@ def test_every_stage_passes_on_a_good_model(tiny_models: Tiny, stage: str) -> No
     assert (ran.code, ran.document["samples"], ran.document["stage"]) == (0, 3, stage), ran.out
 
 
+def test_without_the_native_engine_there_is_nothing_to_compare_it_with(
+    tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("axtool.sim.engine._native", lambda: None)
+    ran = verify(tiny_models, "--stage", "native", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (4, "no-native-engine"), ran.out
+    assert verify(tiny_models, "--stage", "reference", "--limit", "1").code == 0
+
+
 def test_the_engines_agree_exactly(tiny_models: Tiny) -> None:
     row = verify(tiny_models, "--stage", "native", "--json").document["outputs"][0]
     assert (row["exact"], row["sqnr_db"], row["max_abs_error"]) == (True, None, 0.0)
