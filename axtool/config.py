@@ -11,6 +11,9 @@ from typing import Any
 
 from axtool.errors import EnvironmentFault, UsageError
 
+LONGEST_NAME = 255  # bytes of one name on Linux, macOS and Windows
+SHOWN_NAME = 80  # characters of a longer one in its message
+
 
 def package_dir(name: str) -> Path:
     """The folder `configs` or `zoo`: the copy inside an installed package, or the one at the top of a source tree."""
@@ -43,24 +46,60 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def refuse_special(path: Path) -> None:
-    """Raise UsageError when `path` is a pipe, a socket or a device: to open one may never return, to read one may
-    never end. A regular file, a folder and nothing at all pass.
+    """Raise UsageError when to open or read `path` may never end, or when it is too long for a name.
+
+    A regular file, a folder and nothing at all pass.
     """
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):  # who opens it says what is wrong
-        return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    refuse_long_name(path)
+    if is_special(path):
         raise UsageError(
             "is a pipe, a socket or a device, not a file", where=str(path), hint="save it to a file first",
             code="not-a-file",
         )  # fmt: skip
 
 
+def is_special(path: Path) -> bool:
+    """Whether `path` is a pipe, a socket or a device: to open one may never return, to read one may never end.
+
+    So may a file that the kernel makes while it is read, as /proc/kmsg: those claim to be regular and have no size, on
+    a file system without blocks.
+    """
+    try:
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size == 0 and os.statvfs(path).f_blocks == 0
+    except (OSError, ValueError):  # who opens it says what is wrong
+        return False
+    return not stat.S_ISDIR(status.st_mode)
+
+
+def refuse_long_name(path: Path) -> None:
+    """Raise UsageError when the file system has no room for such a name."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise name_too_long(str(path)) from None
+    except ValueError:  # a NUL byte; who opens it says so
+        return
+
+
+def name_too_long(path: str) -> UsageError:
+    """The error for a path of which a part, or the whole, has more bytes than the file system takes."""
+    longest = max((len(os.fsencode(part)) for part in path.split(os.sep)), default=0)
+    what = f"a name of {longest:,} bytes" if longest > LONGEST_NAME else f"a path of {len(os.fsencode(path)):,} bytes"
+    shown = path if len(path) <= SHOWN_NAME else f"{path[: SHOWN_NAME // 2]}…{path[-SHOWN_NAME // 2 :]}"
+    return UsageError(
+        f"{what} is too long for a file", where=shown, hint=f"names have at most {LONGEST_NAME} bytes",
+        code="name-too-long",
+    )  # fmt: skip
+
+
 def refuse_overwrite(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """Raise UsageError when `path` cannot become a new file: it exists (without `force`), its folder does not, or it
     is one of the `inputs` or no regular file, which not even `force` replaces.
     """
+    refuse_long_name(path)
     real = _real(path)
     if any(real == _real(other) for other in inputs):
         raise UsageError(

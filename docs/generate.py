@@ -60,7 +60,7 @@ def _exit_codes() -> str:
         "USAGE": "usage or bad input", "UNSUPPORTED": "a valid model that axtool cannot compile",
         "ENVIRONMENT": "the machine: a missing package, no device, a full disk", "NUMERICS": "numbers refused",
         "DOES_NOT_FIT": "does not fit the chip", "INTERNAL": "a bug in axtool", "INTERRUPTED": "interrupted",
-        "TERMINATED": "ended by SIGTERM",
+        "TERMINATED": "ended by SIGTERM or SIGHUP",
     }  # fmt: skip
     rows = "".join(f"| {code.value} | {words[code.name]} |\n" for code in Exit)
     return (

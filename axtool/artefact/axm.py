@@ -23,7 +23,7 @@ from axtool.artefact.manifest import (
     TaskEntry,
 )
 from axtool.artefact.stages import Artefact, DeviceStage, HostStage
-from axtool.config import refuse_special, write_whole
+from axtool.config import is_special, refuse_special, write_whole
 from axtool.errors import AxError, UsageError
 
 __all__ = ["Artefact", "DeviceStage", "HostStage", "is_axm", "pack", "read", "write"]
@@ -90,7 +90,7 @@ def read(path: Path) -> Artefact:
 def is_axm(path: Path) -> bool:
     """Whether a file begins as a safetensors file does: 8 bytes of length, then a JSON object."""
     try:
-        if not path.is_file():  # to open a pipe may never return
+        if not path.is_file() or is_special(path):
             return False
         with path.open("rb") as file:
             head = file.read(9)
@@ -129,9 +129,9 @@ def _open_tensors(path: Path) -> tuple[dict[str, str], Blobs]:
     """The metadata and the tensors of a safetensors file. Shapes and sizes are checked by its reader."""
     from safetensors import SafetensorError, safe_open
 
+    refuse_special(path)
     if not path.exists():
         raise UsageError("no such file", where=str(path), code="file-not-found")
-    refuse_special(path)
     if path.is_dir():
         raise UsageError("is a folder; want an .axm file", where=str(path), code="not-axm")
     if path.suffix.lower() == ".onnx":

@@ -19,6 +19,7 @@ from itertools import takewhile
 from typing import Any
 
 from axtool import __version__
+from axtool.config import name_too_long
 from axtool.errors import AxError, EnvironmentFault, Exit
 from axtool.legible import legible
 
@@ -50,7 +51,8 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
 
 @contextlib.contextmanager
 def _termination() -> Iterator[threading.Event]:
-    """Inside the block SIGTERM takes the way of Ctrl-C, through every `finally`, and sets the event.
+    """Inside the block SIGTERM, and SIGHUP where nobody (`nohup`) ignores it, take the way of Ctrl-C, through every
+    `finally`, and set the event.
 
     Only the first one counts: more of them (`timeout` sends two) would disturb the cleaning up.
     """
@@ -64,11 +66,13 @@ def _termination() -> Iterator[threading.Event]:
             ended.set()
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    taken = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, end) for one in taken}
     try:
         yield ended
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _discard_stdout() -> None:
@@ -143,6 +147,8 @@ def _of_machine(error: Exception) -> AxError | None:
         return EnvironmentFault(
             f"the package {top} is missing", hint=f"pip install {WHEELS.get(top, top)}", code="missing-package"
         )
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return name_too_long(str(error.filename or ""))
     if isinstance(error, OSError) and error.errno is not None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return EnvironmentFault(

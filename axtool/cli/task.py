@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from axtool.config import refuse_special
 from axtool.errors import UsageError
 
 HINT = "for example --task classification or --task detection:yolo"
@@ -42,7 +43,9 @@ def labels_of(text: str) -> list[str]:
     found = os.path.isfile(text)  # False, too, for a list that is longer than any name of a file
     if path.suffix and "," not in text and not found:
         raise UsageError("no such file of labels", where=text, hint="one label a line, or A,B,C", code="file-not-found")
-    if not found:
+    if found:
+        refuse_special(path)
+    else:
         return [name.strip() for name in text.split(",")]
     try:
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from axtool.config import refuse_special
 from axtool.errors import EnvironmentFault, UsageError
 from axtool.graph.load_sniff import damage, foreign_format, tensorflow_graph
 
@@ -48,6 +49,7 @@ def read_proto(path: Path) -> Source:
 
 
 def _read(path: Path) -> bytes:
+    refuse_special(path)
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -56,10 +58,6 @@ def _read(path: Path) -> bytes:
             if (path / "saved_model.pb").exists():
                 hint = "this is a TensorFlow SavedModel; export it with tf2onnx"
             raise UsageError("is a directory, not a model file", where=str(path), hint=hint, code="is-a-directory")
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(
-                "is not a regular file", where=str(path), hint="save the model to a file first", code="not-a-file"
-            )
         if status.st_size > MAX_PROTO_BYTES:
             raise _too_large(path, status.st_size)
         return path.read_bytes()

@@ -53,7 +53,8 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that are gone when the block is left. When it fails, or is interrupted, what they do is given up."""
     others = set(multiprocessing.active_children())
     # A fresh interpreter: a forked one would inherit the threads of onnxruntime in the middle of their work.
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
+    with _without_interrupts():  # the tracker of what processes share begins here
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
     try:
         yield pool
     except BrokenProcessPool as error:
@@ -73,13 +74,13 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches the processes of a terminal all at once. Those that start in this block never see it, not even
-    while they import: a blocked signal is inherited. Here it comes when the block ends.
+    """Ctrl-C, and SIGHUP of a terminal that closes, reach all processes of it at once. Those that start in this block
+    never see them, not even while they import: a blocked signal is inherited. Here they come when the block ends.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

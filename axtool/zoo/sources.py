@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from axtool.config import write_whole
+from axtool.config import refuse_special, write_whole
 from axtool.errors import EnvironmentFault, UsageError
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.schema import FileSource
@@ -31,6 +31,7 @@ def model_file(entry: Entry) -> Path:
         if not path.is_file():
             raise UsageError("no such file", where=str(path), hint=source_hint(entry), code="file-not-found")
         if source.sha256 is not None:
+            refuse_special(path)
             _check(path.read_bytes(), source.sha256, str(path))
         return path
     cached = cache_dir() / source.sha256[:16] / Path(source.path).name

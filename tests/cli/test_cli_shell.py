@@ -182,6 +182,7 @@ def test_ctrl_c_ends_the_work_with_130_and_leaves_nothing(tiny_models: Tiny, wor
     [
         (signal.SIGTERM, False, 143, "terminated"),
         (signal.SIGTERM, True, 143, "terminated"),
+        (signal.SIGHUP, True, 143, "terminated"),
         (signal.SIGINT, True, 130, "interrupted"),
     ],
 )

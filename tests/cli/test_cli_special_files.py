@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from axtool.artefact.axm import is_axm
 from axtool.cli.task import labels_of
+from axtool.config import is_special
 from axtool.errors import Exit, UsageError
 from tests.conftest import Tiny
 from tests.tiny import axtool, axzoo
@@ -74,6 +76,31 @@ def test_a_pipe_is_no_file_of_labels(work: Path) -> None:
 def test_a_list_of_labels_may_be_longer_than_a_file_name() -> None:
     names = [f"label-{index}" for index in range(500)]
     assert labels_of(",".join(names)) == names
+
+
+@pytest.mark.parametrize("what", WORDS)
+def test_a_name_longer_than_the_file_system_takes_is_bad_input(what: str, tiny_models: Tiny, work: Path) -> None:
+    (work / "x.npy").write_bytes((tiny_models / "x.npy").read_bytes())
+    places = {"MODEL": str(tiny_models / "cls.onnx"), "AXM": str(tiny_models / "cls.axm")}
+    ran = axtool(*(places.get(word, word).replace("PIPE", "n" * 300) for word in WORDS[what]), "--json")
+    error = ran.document["error"]
+    assert (ran.code, error["code"]) == (Exit.USAGE, "name-too-long")
+    assert "is too long for a file" in error["message"]
+    assert len(error["message"]) < 200
+
+
+def test_a_file_whose_content_the_kernel_makes_is_no_file(work: Path) -> None:
+    proc = Path("/proc/uptime")  # it claims to be regular, as /proc/kmsg does, which never ends
+    if not proc.exists():
+        pytest.skip("wants /proc")
+    assert (is_special(proc), is_axm(proc)) == (True, False)
+    ran = axtool("info", proc, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (Exit.USAGE, "not-a-file")
+
+
+def test_an_empty_file_is_a_file(work: Path) -> None:
+    Path("empty").touch()
+    assert not is_special(work / "empty")
 
 
 def test_a_pipe_is_no_zoo_config(work: Path) -> None:
