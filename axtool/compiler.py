@@ -15,7 +15,7 @@ from axtool import __version__
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.config import refuse_overwrite
-from axtool.errors import UnsupportedError, UsageError
+from axtool.errors import UnsupportedError, UsageError, located
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.names import value_names
 from axtool.graph.signature import check_ends, to_bytes
@@ -151,19 +151,23 @@ def measure(front: Front, samples: Samples | None, options: Options, progress: P
     stages = front.parts.stages
     if options.ranges is not None:
         given = read_ranges(options.ranges)
-        given.check(names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)})
+        with located(str(options.ranges)):
+            given.check(
+                names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
+            )
         return given
     if samples is None:
         return known_ranges(stages)
     progress.step("calibrating")
-    ranges = calibrate(
-        stages,
-        samples,
-        "minmax" if options.method == "minmax" else "percentile",
-        options.percentile,
-        jobs=options.jobs,
-        progress=progress.count,
-    )
+    with located(str(front.loaded.path)):
+        ranges = calibrate(
+            stages,
+            samples,
+            "minmax" if options.method == "minmax" else "percentile",
+            options.percentile,
+            jobs=options.jobs,
+            progress=progress.count,
+        )
     for notice in ranges.notices:
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
     return ranges
@@ -176,7 +180,8 @@ def _some(names: Sequence[str], shown: int = 4) -> str:
 def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:
     """Formats and weights of one device stage."""
     sites = sites_of(stage.model)
-    numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
+    with located(str(front.loaded.path)):
+        numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
     for line in numbers.notes:
         log.info("%s", line)
     return numbers

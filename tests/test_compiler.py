@@ -44,6 +44,7 @@ def test_a_range_of_no_tensor_of_the_model_is_named_with_the_nearest(tiny_models
     ranges = edited(tiny_models / "ranges.json", work / "r.json", {"x": "xx"})
     ran = axtool("compile", tiny_models / "cls.onnx", "--ranges", ranges)
     assert ran.code == 2
+    assert f"{ranges}: ranges do not fit the model" in ran.err
     assert "'x' is missing" in ran.err
     assert "'xx' is no tensor of the model: did you mean x?" in ran.err
 
@@ -52,6 +53,18 @@ def test_a_range_that_is_missing_is_named(tiny_models: Tiny, work: Path) -> None
     ranges = edited(tiny_models / "ranges.json", work / "r.json", {"scores": ""})
     ran = axtool("compile", tiny_models / "cls.onnx", "--ranges", ranges)
     assert (ran.code, "'scores' is missing" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("compile", "--calib", "random:2"), ("compile", "--ranges", "r.json"), ("profile",)])
+def test_weights_that_are_no_numbers_are_told_with_their_file(work: Path, words: tuple[str, ...]) -> None:
+    weights = {"w": np.array([[[[np.nan]]], [[[1.0]]]])}
+    tiny.save(work / "m.onnx", "(float[1,1,2,2] x) => (float[1,2,2,2] y) { y = Conv(x, w) }", weights)
+    tensors = {"x": [-1, 1], "y": [-1, 1]}
+    (work / "r.json").write_text(json.dumps({"schema": "axtool.ranges/1", "tensors": tensors}))
+    ran = axtool(words[0], "m.onnx", *words[1:], "--json")
+    error = ran.document["error"]
+    assert (ran.code, error["code"], error["where"]) == (5, "non-finite-weights", "m.onnx")
+    assert "m.onnx: weights are not finite: 'w' of Conv" in error["message"]
 
 
 @pytest.mark.parametrize("reach_in", [1e-45, 1.0, 3e38])

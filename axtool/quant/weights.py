@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import NumericsError
+from axtool.errors import NumericsError, plural
 from axtool.types import QFormat, Site, Weights
 
 MAC = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -58,7 +58,7 @@ def _not_numbers(site: Site, name: str, array: NDArray[Any]) -> str:
         if site.op != "BatchNormalization" or name != site.inputs[4]:
             return ""
         bad = int((array.astype(np.float64) + site.attrs.get("epsilon", 0.0) <= 0).sum())
-        return f"{bad} variances that are not above -epsilon" if bad else ""
+        return plural(bad, "variance that is not", "variances that are not") + " above -epsilon" if bad else ""
     nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
     if nan or (inf and site.op in MAC):
         return ", ".join(f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "Inf")) if count)
