@@ -119,6 +119,25 @@ inline __m128i quarter(V a, int which) { return _mm_loadu_si128((const __m128i *
 inline __m256i low_half(V a) { return half(a, 0); }
 inline __m128i low_quarter(V a) { return quarter(a, 0); }
 
+typedef uint64_t Mask64;
+inline uint8_t byte(const V &v, int i) { return reinterpret_cast<const uint8_t *>(v.d)[i]; }
+template <class F>
+V map8(F f) { V v; for (int i = 0; i < 64; ++i) reinterpret_cast<uint8_t *>(v.d)[i] = uint8_t(f(i)); return v; }
+template <class F>
+Mask64 mask8(F f) { Mask64 m = 0; for (int i = 0; i < 64; ++i) m |= Mask64(f(i)) << i; return m; }
+inline V add_epi8(V a, V b) { return map8([&](int i) { return byte(a, i) + byte(b, i); }); }
+inline V add_masked(V other, Mask64 m, V a, V b) {
+  return map8([&](int i) { return m >> i & 1 ? byte(a, i) + byte(b, i) : byte(other, i); });
+}
+inline V blend_bytes(Mask64 m, V a, V b) { return map8([&](int i) { return m >> i & 1 ? byte(b, i) : byte(a, i); }); }
+inline V permutex2var_epi8(V a, V at, V b) {
+  return map8([&](int i) { return byte(byte(at, i) & 64 ? b : a, byte(at, i) & 63); });
+}
+inline Mask64 movepi8_mask(V a) { return mask8([&](int i) { return byte(a, i) >> 7; }); }
+inline Mask64 cmplt_epi8(V a, V b) { return mask8([&](int i) { return int8_t(byte(a, i)) < int8_t(byte(b, i)); }); }
+inline Mask64 cmplt_epu8(V a, V b) { return mask8([&](int i) { return byte(a, i) < byte(b, i); }); }
+inline Mask64 cmpneq_epi8(V a, V b) { return mask8([&](int i) { return byte(a, i) != byte(b, i); }); }
+
 inline void store_masked(void *p, Mask m, __m128i v) {
   int8_t b[16];
   memcpy(b, &v, 16);
@@ -137,6 +156,7 @@ inline __m128i load_masked(Mask m, const void *p) {
 #undef _mm512_set4_epi32
 #define __m512i emulated::V
 #define __mmask16 emulated::Mask
+#define __mmask64 emulated::Mask64
 #define _mm512_loadu_si512 emulated::load
 #define _mm512_storeu_si512 emulated::store
 #define _mm512_set1_epi32 emulated::set1_epi32
@@ -185,3 +205,11 @@ inline __m128i load_masked(Mask m, const void *p) {
 #define _mm512_extracti64x4_epi64 emulated::half
 #define _mm512_extracti32x4_epi32 emulated::quarter
 #define _mm_maskz_loadu_epi8 emulated::load_masked
+#define _mm512_add_epi8 emulated::add_epi8
+#define _mm512_mask_add_epi8 emulated::add_masked
+#define _mm512_mask_blend_epi8 emulated::blend_bytes
+#define _mm512_permutex2var_epi8 emulated::permutex2var_epi8
+#define _mm512_movepi8_mask emulated::movepi8_mask
+#define _mm512_cmplt_epi8_mask emulated::cmplt_epi8
+#define _mm512_cmplt_epu8_mask emulated::cmplt_epu8
+#define _mm512_cmpneq_epi8_mask emulated::cmpneq_epi8

@@ -79,6 +79,19 @@ inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int
     }
 }
 
+// A table as activations have them: it falls slowly, then rises, and stays where it meets a bound. Now and then it
+// rises faster, or falls again.
+inline void make_smooth_table(Case &c, Random r) {
+  const int turn = r.in(-100, 700), most = r.in(0, 3) ? 64 : 200, lowest = r.in(-17000, 0);
+  const int again = r.in(0, 3) ? 2000 : 900;
+  int v = r.in(lowest, 16000);
+  for (int i = 0; i < 1025; ++i) {
+    c.table[i] = int16_t(v);
+    v += (i < turn || i > again ? -1 : 1) * r.in(0, most);
+    v = v < lowest ? lowest : v > 17000 ? 17000 : v;
+  }
+}
+
 inline Case *make_case(uint32_t seed) {
   using axtool::MacKind;
   Random r{std::mt19937(seed)};
@@ -173,6 +186,7 @@ inline Case *make_case(uint32_t seed) {
   t.w = c->w.data() + c->w.size() / size_t(blocks) * size_t(first);
   c->table.resize(1025);
   r.fill(c->table.data(), 2050);
+  if (seed % 2) make_smooth_table(*c, r);
   t.table = c->table.data();
   t.y_pixel = t.on + r.in(0, 1) * r.in(0, 9), t.y_row = t.ow * t.y_pixel + r.in(0, 1) * r.in(0, 9);
   c->y_bytes = size_t(t.oh - 1) * t.y_row + size_t(t.ow - 1) * t.y_pixel + t.on;

@@ -12,7 +12,7 @@ namespace {
 
 // What ConvDriver needs to fill a band.
 struct Avx512Band {
-  static constexpr bool kValues = true;
+  static constexpr bool kValues = false;  // Avx512Conv has a table of its own
   using X = uint8_t;
   using W = int8_t;
   using Step = MacRun;
@@ -104,10 +104,14 @@ struct Avx512Conv {
 
   const MacTask &t;
   ConvDriver<Avx512Band> band;
+  Avx512Table table;
   size_t scratch_bytes;
 
-  Avx512Conv(const MacTask &task, void *scratch)
-      : t(task), band(task, scratch, rows_of(task)), scratch_bytes(band.scratch_bytes) {}
+  Avx512Conv(const MacTask &task, void *scratch) : t(task), band(task, scratch, rows_of(task)) {
+    Carve carve{static_cast<char *>(scratch), band.scratch_bytes};
+    table = avx512_table(t, carve);
+    scratch_bytes = carve.used;
+  }
 
   static int rows_of(const MacTask &t) {
     const int rows = mac_band_rows(t, mac_quads(t.in_c / t.group) * 4, Avx512Band::kBandBytes);
@@ -118,7 +122,7 @@ struct Avx512Conv {
   }
 
   void run() {
-    if (band.by_value) avx512_list_values(t, band.by_value);
+    avx512_fill_table(t, &table);
     const int cout = band.cout, end = t.oc + t.on, blocks = mac_blocks(cout);
     const int first_block = t.oc / cout * blocks + t.oc % cout / 16;
     for (int first = 0; first < t.oh; first += band.band_rows) {
@@ -155,7 +159,7 @@ struct Avx512Conv {
     const int64_t stride = int64_t(t.kh) * t.kw * band.quads * 64;
     const int8_t *w = t.w + block * stride;
     Avx512Out out;
-    out.prepare(t.params + int64_t(block) * 64, channels, band.by_value);
+    out.prepare(t.params + int64_t(block) * 64, channels, table);
     for (int i = 0, at = 0; i < plan.phases; at += band.phases[i].rows * band.phases[i].cols, ++i) {
       for (int b = 0; b < mac_blocks(channels); ++b) set_bias(out, b, band.phases[i], w + b * stride);
       if (channels > 16)

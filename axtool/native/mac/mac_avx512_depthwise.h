@@ -36,7 +36,7 @@ struct Avx512Depthwise {
   uint8_t *line, *ring;             // [columns][16] and [high][entries][16][4]
   int8_t **to;                      // [kPending] where sums that wait go
   __m512i *sums;
-  int8_t *by_value = nullptr;       // see BlockOut
+  Avx512Table table;
   size_t scratch_bytes;
 
   static bool suits(const MacTask &t) { return t.in_c == t.out_c && (t.dw == 1 || t.kw == 1); }
@@ -54,18 +54,18 @@ struct Avx512Depthwise {
     ring = static_cast<uint8_t *>(carve.take(size_t(high) * entries * 64));
     to = static_cast<int8_t **>(carve.take(sizeof(int8_t *) * kPending));
     sums = static_cast<__m512i *>(carve.take(size_t(kPending) * 64));
-    if (mac_wants_values(t)) by_value = static_cast<int8_t *>(carve.take(65536));
+    table = avx512_table(t, carve);
     scratch_bytes = carve.used;
   }
 
   void run() {
-    if (by_value) avx512_list_values(t, by_value);
+    avx512_fill_table(t, &table);
     for (int c = 0; c < t.on; c += 16) run_block(c, mac_min(16, t.on - c));
   }
 
   void run_block(int c, int channels) {
     Avx512Out out;
-    out.prepare(t.params + int64_t(c / 16) * 64, channels, by_value);
+    out.prepare(t.params + int64_t(c / 16) * 64, channels, table);
     prepare_weights(t.w + int64_t(c / 16) * t.kh * t.kw * 16, out);
     int pending = 0;
     for (int y = 0, next = 0; y < t.oh; ++y) {

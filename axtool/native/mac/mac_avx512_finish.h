@@ -4,6 +4,7 @@
 // (twice + 1) >> 1 is the result. With acc and m shifted left by 33 - f in all, `twice` is the upper half of their
 // product: no rounding in 64 bits, and without a table the zero point and the rounding are one addition of int16.
 #pragma once
+#include "mac_avx512_steps.h"
 #include "mac_block.h"
 
 namespace axtool {
@@ -17,16 +18,23 @@ enum class Avx512Scaling {
   any,      // 64-bit arithmetic
 };
 
+// What act 1 reads in place of its table where there are many results: nothing, all of them, or the steps too.
+struct Avx512Table {
+  int8_t *by_value = nullptr;
+  Avx512Steps *steps = nullptr;
+};
+
 // Where and how the sums of one or two channel blocks are finished. bias already holds all corrections.
 struct Avx512Out {
   alignas(64) int32_t bias[32], factor[32], least[32], most[32], shift[32];
   const int32_t *params;  // [blocks][4][16]
   const int8_t *by_value; // see BlockOut
+  const Avx512Steps *steps;  // or null
   int channels;           // 1..32 of them are stored
   Avx512Scaling scaling;
 
-  void prepare(const int32_t *of, int count, const int8_t *values) {
-    params = of, channels = count, by_value = values;
+  void prepare(const int32_t *of, int count, const Avx512Table &table) {
+    params = of, channels = count, by_value = table.by_value, steps = table.steps;
     bool all_plain = true, all_limited = true;
     for (int b = 0; b < mac_blocks(count); ++b) {
       const __m512i m = _mm512_loadu_si512(of + 64 * b + 16), f = _mm512_loadu_si512(of + 64 * b + 32);
@@ -139,18 +147,24 @@ struct Avx512Finish {
         hi(_mm512_set1_epi8(int8_t(t.hi))), zp(_mm512_set1_epi16(int16_t(2 * t.out_zp + 1))),
         order(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)) {}
 
-  // The first n of kPixels pixels.
+  // Of the first n of kPixels pixels, twice the results.
+  AVX512_INLINE void scale(int n, const __m512i *sums, __m512i *v) const {
+    for (int j = 0; j < 4; ++j) v[j] = scales[j % B].twice(sums[mac_min(j / B, n - 1) * B + j % B]);
+  }
+
   template <bool kAct>
-  AVX512_INLINE void store(const MacTask &t, int channels, int n, const __m512i *sums, int8_t *const *y, int c) const {
+  AVX512_INLINE __m512i bytes(const MacTask &t, int n, const __m512i *sums) const {
     __m512i v[4];
-    for (int j = 0; j < 4; ++j) {
-      v[j] = scales[j % B].twice(sums[mac_min(j / B, n - 1) * B + j % B]);
-      if (kAct) v[j] = avx512_interpolate(t.table, avx512_halve(v[j]));
-    }
+    scale(n, sums, v);
+    if (kAct)
+      for (int j = 0; j < 4; ++j) v[j] = avx512_interpolate(t.table, avx512_halve(v[j]));
     __m512i a = _mm512_packs_epi32(v[0], v[1]), b = _mm512_packs_epi32(v[2], v[3]);
     if (!kAct) a = _mm512_srai_epi16(_mm512_adds_epi16(a, zp), 1), b = _mm512_srai_epi16(_mm512_adds_epi16(b, zp), 1);
-    __m512i q = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(a, b));
-    q = _mm512_min_epi8(_mm512_max_epi8(q, lo), hi);
+    const __m512i q = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(a, b));
+    return _mm512_min_epi8(_mm512_max_epi8(q, lo), hi);
+  }
+
+  static AVX512_INLINE void store(__m512i q, int channels, int n, int8_t *const *y, int c) {
     if (B == 2) {
       avx512_store(y[0] + c, _mm512_castsi512_si256(q), channels);
       if (n > 1) avx512_store(y[1] + c, _mm512_extracti64x4_epi64(q, 1), channels);
@@ -171,9 +185,41 @@ void avx512_finish_as(const MacTask &t, const Avx512Out &out, int n, const __m51
   int i = 0;
   if (out.channels == 16 * B)
     for (; i + kWhole <= n; i += kWhole)
-      finish.template store<kAct>(t, 16 * B, kWhole, sums + i * B, y + i, c);
+      finish.store(finish.template bytes<kAct>(t, kWhole, sums + i * B), 16 * B, kWhole, y + i, c);
+  for (; i < n; i += kWhole) {
+    const int some = mac_min(kWhole, n - i);
+    finish.store(finish.template bytes<kAct>(t, some, sums + i * B), out.channels, some, y + i, c);
+  }
+}
+
+// act 1 by steps: the pack's saturation is the clamp to int16.
+template <class Scale, int B>
+AVX512_VBMI inline void avx512_step(const Avx512Finish<Scale, B> &finish, const Avx512Steps &steps, __m512i lower,
+                                    __m512i upper, int channels, int n, const __m512i *sums, int8_t *const *y, int c) {
+  __m512i v[4];
+  finish.scale(n, sums, v);
+  for (int j = 0; j < 4; ++j) v[j] = avx512_halve(v[j]);
+  const __m512i a = _mm512_packs_epi32(v[0], v[1]), b = _mm512_packs_epi32(v[2], v[3]);
+  const __m512i l = _mm512_permutex2var_epi8(a, lower, b), u = _mm512_permutex2var_epi8(a, upper, b);
+  finish.store(steps.results(l, u), channels, n, y, c);
+}
+
+template <class Scale, int B>
+AVX512_VBMI void avx512_finish_steps(const MacTask &t, const Avx512Out &out, int n, const __m512i *sums,
+                                     int8_t *const *y, int c) {
+  const Avx512Finish<Scale, B> finish(t, out);
+  constexpr int kWhole = Avx512Finish<Scale, B>::kPixels;
+  // where the packs put the lower byte of each argument
+  const __m512i lower = _mm512_setr_epi32(0x06040200, 0x16141210, 0x26242220, 0x36343230, 0x0e0c0a08, 0x1e1c1a18,
+                                          0x2e2c2a28, 0x3e3c3a38, 0x46444240, 0x56545250, 0x66646260, 0x76747270,
+                                          0x4e4c4a48, 0x5e5c5a58, 0x6e6c6a68, 0x7e7c7a78);
+  const __m512i upper = _mm512_add_epi8(lower, _mm512_set1_epi8(1));
+  int i = 0;
+  if (out.channels == 16 * B)
+    for (; i + kWhole <= n; i += kWhole)
+      avx512_step(finish, *out.steps, lower, upper, 16 * B, kWhole, sums + i * B, y + i, c);
   for (; i < n; i += kWhole)
-    finish.template store<kAct>(t, out.channels, mac_min(kWhole, n - i), sums + i * B, y + i, c);
+    avx512_step(finish, *out.steps, lower, upper, out.channels, mac_min(kWhole, n - i), sums + i * B, y + i, c);
 }
 
 // Up to 16 bytes by value; v holds 4 channels, then 4 of another vector, and so on.
@@ -221,6 +267,7 @@ void avx512_finish_values(const Avx512Out &out, int n, const __m512i *sums, int8
 
 template <class Scale, int B>
 void avx512_finish_scaled(const MacTask &t, const Avx512Out &out, int n, const __m512i *sums, int8_t *const *y, int c) {
+  if (out.steps) return avx512_finish_steps<Scale, B>(t, out, n, sums, y, c);
   if (out.by_value) return avx512_finish_values<Scale, B>(out, n, sums, y, c);
   return t.act ? avx512_finish_as<Scale, B, true>(t, out, n, sums, y, c)
                : avx512_finish_as<Scale, B, false>(t, out, n, sums, y, c);
@@ -257,6 +304,19 @@ inline void avx512_list_values(const MacTask &t, int8_t *dst) {
     bytes = _mm512_min_epi8(_mm512_max_epi8(_mm512_permutexvar_epi32(order, bytes), lo), hi);
     _mm512_storeu_si512(dst + uint16_t((at - 512) * 64), bytes);
   }
+}
+
+// Memory of a table where the task wants one: the steps lie after all results, of which they read one too many.
+inline Avx512Table avx512_table(const MacTask &t, Carve &carve) {
+  if (!mac_wants_values(t)) return {};
+  int8_t *by_value = static_cast<int8_t *>(carve.take(65536));
+  return {by_value, static_cast<Avx512Steps *>(carve.take(sizeof(Avx512Steps)))};
+}
+
+inline void avx512_fill_table(const MacTask &t, Avx512Table *table) {
+  if (!table->by_value) return;
+  avx512_list_values(t, table->by_value);
+  if (!avx512_has_vbmi() || !table->steps->find(table->by_value)) table->steps = nullptr;
 }
 }  // namespace
 }  // namespace axtool
