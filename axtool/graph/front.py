@@ -72,7 +72,9 @@ def read_front(
     _say(loaded.notes, logging.INFO)
     frozen = freeze_overridable(loaded.model) if freeze else ()
     if reading.outputs:
-        cut_outputs(loaded.model, reading.outputs)  # before the passes: what they fold away has no name afterwards
+        cut_outputs(
+            loaded.model, reading.outputs, str(path)
+        )  # before the passes: what they fold away has no name afterwards
     step("cleaning")
     cleaned = clean(loaded.model, check=Checker() if reading.check else None, disable=reading.disable)
     _say(cleaned.notes, logging.INFO)

@@ -27,7 +27,6 @@ from axtool.graph.load_shapes import Annotations, check_model, forget_annotation
 from axtool.graph.load_sizes import check_sizes
 from axtool.graph.load_tensors import WeightFault, check_tensors, map_external, settle_initializers, weight_faults
 from axtool.graph.load_types import check_types
-from axtool.graph.names import Names, names_of
 
 if TYPE_CHECKING:
     import onnx
@@ -50,7 +49,6 @@ class Loaded:
 
     path: Path
     model: ir.Model
-    names: Names
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     overridable: tuple[str, ...] = ()
@@ -103,7 +101,6 @@ def load_model(
     return Loaded(
         path=path,
         model=model,
-        names=names_of(model, log.file),
         notes=tuple(log.notes),
         warnings=tuple(log.warnings),
         overridable=overridable,

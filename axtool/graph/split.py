@@ -12,7 +12,6 @@ import onnx_ir as ir
 from axtool.graph.functions import attach
 from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.sites import sites_of
-from axtool.graph.split_outputs import cut_outputs
 from axtool.graph.split_place import Graph, Placement, place
 from axtool.ops.costs import macs
 from axtool.ops.limits import Reason, why_not
@@ -88,19 +87,15 @@ class Split:
 def split(
     model: ir.Model,
     target: Target,
-    outputs: Sequence[str] = (),
     *,
     given: Mapping[str, QFormat] | None = None,
     judge: Judge = why_not,
 ) -> Split:
     """Place every node and cut the model into stages. `model` is left as it is.
 
-    `given` are the formats of `Cleaned.given`, handed on to the stages.
-    `outputs` makes those tensors the outputs (see `cut_outputs`; UsageError for an unknown one). A model of which
-    nothing runs on the device is one host stage: the caller decides what to say (`device_nodes` is 0).
+    `given` are the formats of `Cleaned.given`, handed on to the stages. A model of which nothing runs on the device is
+    one host stage: the caller decides what to say (`device_nodes` is 0).
     """
-    if outputs:
-        model = cut_outputs(model.clone(), outputs)
     sites = sites_of(model)
     nodes = tuple(model.graph)
     graph = _graph(sites, nodes)

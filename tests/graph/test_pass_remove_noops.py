@@ -62,7 +62,6 @@ def test_a_graph_output_takes_its_name_to_the_node_that_makes_it() -> None:
     result = cleaned(build("r = Relu(x) y = Identity(r)"))
     assert [value.name for value in result.model.graph.outputs] == ["y"]
     assert ops(result.model) == ["Relu"]
-    assert result.names == {"r": "y"}
 
 
 def test_an_identity_from_input_to_output_stays() -> None:
@@ -72,11 +71,6 @@ def test_an_identity_from_input_to_output_stays() -> None:
 def test_two_outputs_of_the_same_numbers_keep_both_names() -> None:
     result = cleaned(build("r = Relu(x) y = Identity(r) z = Identity(r)", outputs="float y, float z"))
     assert [value.name for value in result.model.graph.outputs] == ["y", "z"]
-
-
-def test_names_lead_through_a_chain_of_noops() -> None:
-    result = cleaned(build("a = Relu(x) b = Identity(a) c = Identity(b) y = Neg(c)"))
-    assert result.names == {"b": "a", "c": "a"}
 
 
 @pytest.mark.parametrize(

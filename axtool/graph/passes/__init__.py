@@ -35,7 +35,7 @@ from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.passes.simplify_pools import simplify_pools
 from axtool.graph.passes.tidy import drop_unused, inline_functions, lift_constants
 from axtool.graph.passes.widen_floats import widen_floats
-from axtool.graph.passes.work import Work, remove_unused, values_of
+from axtool.graph.passes.work import Work, remove_unused
 from axtool.types import QFormat
 
 ROUNDS = 4  # real graphs need one or two
@@ -88,15 +88,13 @@ class Cleaned:
     """The clean model and how it came to be.
 
     `given`: tensor name -> the format that the file prescribes (QDQ and QOperator models), weights with one scale for
-    each output channel. `names`: name in the user's file -> name of the same numbers here, where the two differ; a
-    tensor that is in neither has been folded away.
+    each output channel.
     """
 
     model: ir.Model
     log: tuple[PassResult, ...] = ()
     given: Mapping[str, QFormat] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
 
 
 Check = Callable[[ir.Model, ir.Model, str], None]
@@ -124,9 +122,7 @@ def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[st
         counts[step.name] += _run(work, step, check)
     log = tuple(PassResult(name, count) for name, count in counts.items())
     infer_shapes(work.model)
-    present = {value.name for value in values_of(work.graph)}
-    names = {old: new for old, new in work.aliases.items() if new in present and old not in present}
-    return Cleaned(work.model, log, _given(work), tuple(work.notes), names)
+    return Cleaned(work.model, log, _given(work), tuple(work.notes))
 
 
 def _last_repeated(steps: Sequence[Pass]) -> int:

@@ -22,11 +22,10 @@ FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataTyp
 
 @dataclass
 class Work:
-    """A model under change. `given` are formats that the file itself prescribes; `aliases` old name -> same value."""
+    """A model under change. `given` are formats that the file itself prescribes."""
 
     model: ir.Model
     given: dict[ir.Value, QFormat] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
     # float constants that were stored as integers: (scale, zero point, stored type, axis of the scales)
@@ -108,13 +107,11 @@ class Work:
         if old.is_graph_output():
             if new.producer() is None or new.is_graph_output() or new.graph is not self.graph:
                 return False
-            self._alias(new.name, old.name)
             old_name = old.name
             old.replace_all_uses_with(new, replace_graph_outputs=True)
             old.name = self.fresh(f"{old_name}_unused")
             new.name = old_name
         else:
-            self._alias(old.name, new.name)
             old.replace_all_uses_with(new)
         if old in self.given:
             self.given.setdefault(new, self.given.pop(old))
@@ -146,14 +143,6 @@ class Work:
         for attr in ir.convenience.convert_attributes(attributes):
             node.attributes[attr.name] = attr
         set_inputs(node, inputs)
-
-    def _alias(self, old: str | None, new: str | None) -> None:
-        if not old or not new or old == new:
-            return
-        for name, known in list(self.aliases.items()):
-            if known == old:
-                self.aliases[name] = new
-        self.aliases[old] = new
 
 
 def _private(value: ir.Value) -> bool:
