@@ -84,11 +84,14 @@ namespace {
 
 // About how many cycles the slowest of `threads` workers needs, when each gets `rows` x `channels` of the box. Counted
 // besides the products: input copied for each piece anew, weights read and arranged for each piece anew.
-double piece_cycles(const MacTask &t, int rows, int channels) {
+double piece_cycles(const MacTask &t, Isa isa, int rows, int channels) {
   const bool depthwise = t.kind == MacKind::depthwise;
   const double inputs = depthwise ? 1 : double(t.in_c) / t.group, taps = double(t.kh) * t.kw;
   const double products = double(rows) * t.ow * mac_blocks(channels) * 16 * taps * inputs;
   const double copied = (double(rows) * t.sh + t.kh) * t.ow * t.sw * (depthwise ? channels : t.in_c);
+  if (isa == Isa::avx512vnni)  // and four a vector of 16 results; nothing is arranged, but weights come from afar
+    return products / (depthwise ? 24 : 60) + double(rows) * t.ow * mac_blocks(channels) * 4 + copied * 0.06 +
+           channels * taps * inputs * 0.05;
   const bool winograd = mac_row_unit(t) > 1;
   const double per_cycle = depthwise ? 5 : winograd ? 50 : 24;
   return products / per_cycle + copied * (winograd ? 0.5 : 0.15) + channels * taps * inputs * 0.2;
@@ -102,22 +105,25 @@ int mac_row_unit(const MacTask &t) {
   return !winograd || t.oh < 4 ? 1 : t.oh < 12 ? 2 : 4;
 }
 
-MacPieces mac_pieces(const MacTask &task, Isa, int threads) {
+MacPieces mac_pieces(const MacTask &task, Isa isa, int threads) {
   const MacPieces whole = {task.oh, task.on};
   constexpr double kWorthAThread = 20000, kLong = 2e6;  // cycles
-  const double all = piece_cycles(task, task.oh, task.on);
+  const double all = piece_cycles(task, isa, task.oh, task.on);
   if (threads <= 1 || all < kWorthAThread) return whole;
   // long boxes in twice as many pieces: a worker that was held up then holds up the others less
-  const int unit = mac_row_unit(task), units = (task.oh + unit - 1) / unit;
+  const int unit = isa == Isa::avx512vnni ? 1 : mac_row_unit(task), units = (task.oh + unit - 1) / unit;
   const int parts = all > kLong && units >= 8 * threads ? 2 * threads : threads;
   const int rows = (units + parts - 1) / parts * unit;
-  const int blocks = mac_blocks(task.on), channels = mac_min(task.on, (blocks + parts - 1) / parts * 16);
+  const int channel_unit = isa == Isa::avx512vnni ? 32 : 16;
+  const int channel_units = (task.on + channel_unit - 1) / channel_unit;
+  const int channels = mac_min(task.on, (channel_units + parts - 1) / parts * channel_unit);
   const bool by_channels = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
   // the slowest worker has this many pieces
   const int row_turns = ((task.oh + rows - 1) / rows + threads - 1) / threads;
   const int channel_turns = ((task.on + channels - 1) / channels + threads - 1) / threads;
-  const double by_rows_cycles = row_turns * piece_cycles(task, rows, task.on);
-  if (by_channels && channel_turns * piece_cycles(task, task.oh, channels) < by_rows_cycles) return {task.oh, channels};
+  const double by_rows_cycles = row_turns * piece_cycles(task, isa, rows, task.on);
+  const double by_channels_cycles = channel_turns * piece_cycles(task, isa, task.oh, channels);
+  if (by_channels && by_channels_cycles < by_rows_cycles) return {task.oh, channels};
   return by_rows_cycles < all ? MacPieces{rows, task.on} : whole;
 }
 }  // namespace axtool
