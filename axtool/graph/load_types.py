@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from axtool.errors import UsageError
 from axtool.graph.load_header import Log
+from axtool.graph.names import fresh
 from axtool.graph.sites import dtype_name
 
 _FLOATS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE)  # narrow to wide
@@ -128,7 +129,7 @@ def _insert_casts(model: ir.Model, log: Log) -> None:
         want, producer = declared[value.name], value.producer()
         if want in _FLOATS and value.dtype in _FLOATS and want != value.dtype and producer is not None:
             name = value.name
-            value.name = _fresh(f"{name}/wide", taken)
+            value.name = fresh(f"{name}/wide", taken)
             cast = ir.node("Cast", [value], attributes={"to": int(want)}, name=f"{name}/cast")
             cast.outputs[0].name, cast.outputs[0].dtype = name, want
             cast.outputs[0].shape = value.shape
@@ -155,18 +156,9 @@ def _cast(
 ) -> ir.Value:
     key = (value.name or "", to)
     if key not in casts:
-        name = _fresh(f"{value.name}/{dtype_name(to)}", taken)
+        name = fresh(f"{value.name}/{dtype_name(to)}", taken)
         node = ir.node("Cast", [value], attributes={"to": int(to)}, name=name)
         node.outputs[0].name, node.outputs[0].dtype, node.outputs[0].shape = name, to, value.shape
         model.graph.insert_before(before, node)
         casts[key] = node.outputs[0]
     return casts[key]
-
-
-def _fresh(name: str, taken: set[str | None]) -> str:
-    unique, count = name, 0
-    while unique in taken:
-        count += 1
-        unique = f"{name}_{count}"
-    taken.add(unique)
-    return unique

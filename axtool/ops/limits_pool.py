@@ -43,10 +43,20 @@ def windows_see_data(site: Site, target: Target) -> str | None:
     data, out = shape_of(site, site.inputs[0])[2:], shape_of(site, site.outputs[0])[2:]
     for axis, (have, made) in enumerate(zip(_pair(data), _pair(out), strict=True)):
         k, s, d = (site.attrs[name][axis] for name in ("kernel", "strides", "dilations"))
-        for start in (o * s - pads[axis] for o in range(made)):
-            if not any(0 <= start + tap * d < have for tap in range(k)):
+        last = (made - 1) * s - pads[axis]
+        # Only a window that starts in front of the data can miss it with a later tap: of the others the last is enough.
+        # Without dilation the first of them has the fewest elements.
+        early = range(-pads[axis], 0, s)[: made if d > 1 else 1]
+        for start in (*early, last):
+            if not _meets(start, k, d, have):
                 return f"a window starts at {start} of an axis of {have}"
     return None
+
+
+def _meets(start: int, kernel: int, dilation: int, size: int) -> bool:
+    """Whether a tap of the window that starts there is inside an axis of that size."""
+    first = max(0, -(start // dilation))  # the first tap that is not in front of the axis
+    return first < kernel and start + first * dilation < size
 
 
 @limit("AveragePool", advice="Use a depthwise convolution with equal weights instead.")

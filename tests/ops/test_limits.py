@@ -7,11 +7,14 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from axtool.graph.sites import sites_of
 from axtool.ops.costs import macs, params
 from axtool.ops.limits import Reason, device_ops, manual, why_not
 from axtool.ops.limits_movement import nearest_indices
+from axtool.ops.limits_pool import windows_see_data
 from axtool.target import Array, External, MemorySpec, Target
 from axtool.types import Site
 
@@ -239,3 +242,20 @@ def test_macs_of_everything_else_are_none() -> None:
 
 def test_params_count_float_constants() -> None:
     assert params(site("(float[1,8] x) => (float[1,3] y) { y = Gemm(x, w, c) }", w=(8, 3), c=(3,))) == 27
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(0, 12), st.integers(1, 9)
+)
+def test_a_pool_window_of_padding_alone_is_found_wherever_it_is(have, k, s, d, pad, made):
+    shapes = {"x": (1, 1, have, 1), "y": (1, 1, made, 1)}
+    attrs = {"kernel": (k, 1), "strides": (s, 1), "dilations": (d, 1), "pads": (pad, 0, 0, 0)}
+    site = Site("MaxPool", "pool", 0, ("x",), ("y",), attrs, shapes, {}, {})
+    all_meet = all(any(0 <= o * s - pad + tap * d < have for tap in range(k)) for o in range(made))
+    assert (windows_see_data(site, TARGET) is None) == all_meet
+
+
+def test_a_pool_over_a_long_axis_is_judged_at_once():
+    shapes = {"x": (1, 1, 1, 2**40), "y": (1, 1, 1, 2**39)}
+    attrs = {"kernel": (1, 2), "strides": (1, 2), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
+    assert windows_see_data(Site("MaxPool", "pool", 0, ("x",), ("y",), attrs, shapes, {}, {}), TARGET) is None

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from axtool.graph.names import fresh
 from axtool.types import QFormat
 
 STORED = {"int8": np.int8, "int16": np.int16}
@@ -55,12 +56,12 @@ def _rounds(value: ir.Value, given: Mapping[str, QFormat], model: ir.Model) -> b
 def _round(graph: ir.Graph, value: ir.Value, fmt: QFormat, taken: set[str | None]) -> None:
     name, maker = value.name, value.producer()
     assert name is not None
-    scale = _constant(graph, np.array(fmt.scale[0], np.float32), _fresh(f"{name}_scale", taken))
-    zero = _constant(graph, np.array(fmt.zero_point[0], STORED[fmt.kind]), _fresh(f"{name}_zero_point", taken))
-    quantize = ir.node("QuantizeLinear", [value, scale, zero], name=_fresh(f"{name}/quantize", taken))
-    restore = ir.node("DequantizeLinear", [quantize.outputs[0], scale, zero], name=_fresh(f"{name}/dequantize", taken))
+    scale = _constant(graph, np.array(fmt.scale[0], np.float32), fresh(f"{name}_scale", taken))
+    zero = _constant(graph, np.array(fmt.zero_point[0], STORED[fmt.kind]), fresh(f"{name}_zero_point", taken))
+    quantize = ir.node("QuantizeLinear", [value, scale, zero], name=fresh(f"{name}/quantize", taken))
+    restore = ir.node("DequantizeLinear", [quantize.outputs[0], scale, zero], name=fresh(f"{name}/dequantize", taken))
     stored, rounded = quantize.outputs[0], restore.outputs[0]
-    stored.name, rounded.name = _fresh(f"{name}_stored", taken), _fresh(f"{name}_rounded", taken)
+    stored.name, rounded.name = fresh(f"{name}_stored", taken), fresh(f"{name}_rounded", taken)
     stored.shape = rounded.shape = value.shape
     stored.type, rounded.type = ir.TensorType(zero.dtype or ir.DataType.INT8), ir.TensorType(ir.DataType.FLOAT)
     for user, index in list(value.uses()):
@@ -81,12 +82,3 @@ def _constant(graph: ir.Graph, array: NDArray[Any], name: str) -> ir.Value:
     value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
     graph.register_initializer(value)
     return value
-
-
-def _fresh(stem: str, taken: set[str | None]) -> str:
-    name, count = stem, 1
-    while name in taken:
-        count += 1
-        name = f"{stem}_{count}"
-    taken.add(name)
-    return name

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from axtool.graph.names import fresh
 from axtool.graph.site_attrs import Facts, canonical
 from axtool.types import QFormat
 
@@ -53,12 +54,7 @@ class Work:
 
     def fresh(self, stem: str) -> str:
         """A name that nothing in the model has: `stem`, or `stem_2`, ..."""
-        name, count = stem, 1
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self.taken.add(name)
-        return name
+        return fresh(stem, self.taken)
 
     def note(self, text: str) -> None:
         if text not in self.notes:
