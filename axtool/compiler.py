@@ -56,6 +56,7 @@ class Options:
     preparation: Preparation | None = None
     preprocess: str | None = None
     jobs: int = 1
+    optimize: int = 1
     task: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -99,7 +100,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
             stages.append(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
             continue
         progress.step("quantizing")
-        numbers = quantize(stage, ranges, front, target)
+        numbers = quantize(stage, ranges, front, target, options)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
     return Compiled(assemble(front, target, stages, samples, ranges, options), front, ranges)
@@ -173,10 +174,11 @@ def _some(names: Sequence[str], shown: int = 4) -> str:
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
 
 
-def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:
-    """Formats and weights of one device stage."""
+def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target, options: Options) -> Quantization:
+    """Formats and weights of one device stage; plain ones where `options.optimize` is 0."""
     sites = sites_of(stage.model)
-    numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
+    means = ranges.means if options.optimize else {}
+    numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given, means)
     for line in numbers.notes:
         log.info("%s", line)
     return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from axtool.errors import NumericsError, UsageError
 from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
 from axtool.quant.data import DataFacts, data_notices
+from axtool.quant.means import ChannelMeans, averaged_axes
 from axtool.quant.memory import check_memory
 from axtool.quant.observers import Histogram, MinMax
 from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
@@ -52,13 +53,14 @@ class StageLike(Protocol):
 @dataclass(frozen=True)
 class Work:
     """What one process needs: the pieces in order, and how to observe. `watched` are outputs of the host's tail, which
-    need no range: only whether they are finite is told.
+    need no range: only whether they are finite is told. `averaged` are what MAC sites read, with their channel axis.
     """
 
     pieces: tuple[Piece, ...]
     observed_inputs: tuple[str, ...]
     method: Method
     watched: tuple[str, ...] = ()
+    averaged: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -67,6 +69,7 @@ class Seen:
 
     observers: dict[str, MinMax]
     facts: DataFacts
+    means: ChannelMeans
     watched: dict[str, MinMax] = field(default_factory=dict)
 
     def merge(self, other: Seen) -> None:
@@ -76,6 +79,12 @@ class Seen:
         for name, observer in other.watched.items():
             self.watched[name].merge(observer)
         self.facts.merge(other.facts)
+        self.means.merge(other.means)
+
+    def renumber(self, indices: Sequence[int]) -> None:
+        """Sample i of this part is sample indices[i] of the whole."""
+        self.facts.renumber(indices)
+        self.means.renumber(indices)
 
 
 def calibrate(
@@ -116,7 +125,7 @@ def calibrate(
     names = samples.names if isinstance(samples, Samples) else ()
     notices = (*data_notices(seen.facts, names, method), *_non_finite(seen.observers), *_not_numbers(seen.watched))
     label = method if method == "minmax" else f"percentile {percentile:g}"
-    return Ranges({**natural, **ranges}, count, label, notices)
+    return Ranges({**natural, **ranges}, count, label, notices, means=seen.means.over_samples())
 
 
 def names_to_calibrate(stages: Sequence[StageLike]) -> tuple[str, ...]:
@@ -154,10 +163,13 @@ def plan_work(
     pieces: list[Piece] = []
     entered: list[str] = []  # observed stage inputs that no piece makes
     made: set[str] = set()
+    averaged: dict[str, int] = {}
     for index, stage in enumerate(stages[: last + 1]):
         observed: tuple[str, ...] = ()
+        axes: dict[str, int] = {}
         if stage.kind == "device":
             sites = sites_of(stage.model)
+            axes = averaged_axes(sites)
             check_constants(sites)  # before a NaN weight shows as NaN activations far from it
             observed = _observed(stage, sites)
             natural |= natural_ranges(sites)
@@ -167,13 +179,15 @@ def plan_work(
         pieces = _also_observe(pieces, before)
         inside = [name for name in observed if name not in stage.inputs]
         if inside or needed:
-            new = cut(ir.to_proto(stage.model), inside, needed, budget_bytes)
+            read = [name for name in axes if name not in stage.inputs]
+            new = cut(ir.to_proto(stage.model), [*inside, *read], needed, budget_bytes)
             made |= {name for piece in new for name in piece.outputs}
-            pieces += new
+            pieces += [replace(p, observed=tuple(n for n in p.observed if n in set(inside))) for p in new]
+            averaged |= axes
     if not pieces and not entered:
         return Work((), (), method), natural
     tail, watched = _tail(stages[last + 1 :], budget_bytes)
-    return Work((*pieces, *tail), tuple(dict.fromkeys(entered)), method, watched), natural
+    return Work((*pieces, *tail), tuple(dict.fromkeys(entered)), method, watched, averaged), natural
 
 
 def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], tuple[str, ...]]:
@@ -193,12 +207,14 @@ def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = No
     observers: dict[str, MinMax] = {name: Histogram() if work.method == "percentile" else MinMax() for name in names}
     watched = {name: MinMax() for name in work.watched}
     drops = _drops(work.pieces)
-    facts = DataFacts()
+    facts, means = DataFacts(), ChannelMeans(work.averaged)
     total = len(samples) if isinstance(samples, Samples) else 0
     for index, feeds in enumerate(samples):
         facts.add(index, feeds)
         for name in work.observed_inputs:
             observers[name].observe(feeds[name])
+        for name, array in feeds.items():
+            means.add(index, name, array)
         values = dict(feeds)
         for piece, session, dropped in zip(work.pieces, sessions, drops, strict=True):
             results = session.run(piece.outputs, {name: values[name] for name in piece.inputs})
@@ -207,13 +223,14 @@ def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = No
                     observers[name].observe(result)
                 elif name in watched and isinstance(result, np.ndarray) and result.dtype.kind == "f":
                     watched[name].observe(result)
+                means.add(index, name, result)
                 values[name] = result
             for name in dropped:
                 values.pop(name, None)
             del results
         if progress is not None:
             progress(index + 1, total)
-    return Seen(observers, facts, watched)
+    return Seen(observers, facts, means, watched)
 
 
 def _also_observe(pieces: list[Piece], names: Sequence[str]) -> list[Piece]:

@@ -124,5 +124,5 @@ def _observe_part(path: str, samples: Samples, indices: range) -> Seen:
     if path not in _loaded:
         _loaded[path] = pickle.loads(Path(path).read_bytes())
     seen = observe(_loaded[path], samples)
-    seen.facts.renumber(indices)
+    seen.renumber(indices)
     return seen
