@@ -53,7 +53,7 @@ def channel_mean(array: NDArray[Any], axis: int) -> NDArray[np.float32]:
     rows = (
         values.reshape(-1, values.shape[-1]) if last else np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
     )
-    mean: NDArray[np.float32] = rows.mean(axis=0 if last else 1) if rows.size else np.zeros(values.shape[axis])
+    mean: NDArray[Any] = rows.mean(axis=0 if last else 1) if rows.size else np.zeros(values.shape[axis])
     if not np.isfinite(mean).all():
         kept = np.isfinite(rows)
         total = np.where(kept, rows, 0).sum(axis=0 if last else 1, dtype=np.float64)
