@@ -19,6 +19,7 @@ TASK_HELP = (
 )
 MEANING = "What the outputs mean (for run --save, and verify)"
 METHODS = ("minmax", "percentile", "mse", "entropy")
+METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
 OPTIMIZE_HELP = "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept."
 
 
@@ -42,11 +43,11 @@ def compile_command(
         Path | None, typer.Option("--save-ranges", metavar="FILE.json", help="Write them.", rich_help_panel=QUANT)
     ] = None,
     optimize: Annotated[
-        int, typer.Option("--optimize", "-O", min=0, max=1, metavar="0|1", help=OPTIMIZE_HELP, rich_help_panel=QUANT)
+        int, typer.Option("--optimize", "-O", min=0, max=1, metavar="N", help=OPTIMIZE_HELP, rich_help_panel=QUANT)
     ] = 1,
     method: Annotated[
         str | None,
-        typer.Option("--method", metavar="|".join(METHODS), help="Of the ranges (tried).", rich_help_panel=QUANT),
+        typer.Option("--method", metavar="METHOD", help=METHOD_HELP, rich_help_panel=QUANT),
     ] = None,
     percentile: Annotated[
         float | None,
