@@ -15,7 +15,7 @@ from axtool import __version__
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.config import refuse_overwrite
-from axtool.errors import UnsupportedError, UsageError
+from axtool.errors import UnsupportedError, UsageError, located
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.names import value_names
 from axtool.graph.signature import check_ends, to_bytes
@@ -158,20 +158,24 @@ def measure(
     stages = front.parts.stages
     if options.ranges is not None:
         given = read_ranges(options.ranges)
-        given.check(names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)})
+        with located(str(options.ranges)):
+            given.check(
+                names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
+            )
         return given, ()
     if samples is None:
         return known_ranges(stages), ()
     recipes = recipes_of(options.method, options.percentile, options.optimize)
     progress.step("calibrating")
-    statistics = gather(
-        stages,
-        samples,
-        histograms=any(recipe.method != "minmax" for recipe in recipes),
-        outputs=[spec.name for spec in front.outputs] if len(recipes) > 1 else (),
-        jobs=options.jobs,
-        progress=progress.count,
-    )
+    with located(str(front.loaded.path)):
+        statistics = gather(
+            stages,
+            samples,
+            histograms=any(recipe.method != "minmax" for recipe in recipes),
+            outputs=[spec.name for spec in front.outputs] if len(recipes) > 1 else (),
+            jobs=options.jobs,
+            progress=progress.count,
+        )
     trials = tried(front, statistics, samples, recipes, target, progress)
     chosen = best(trials).recipe
     whole = statistics.together()
@@ -219,7 +223,8 @@ def _some(names: Sequence[str], shown: int = 4) -> str:
 
 def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:
     """Formats and weights of one device stage, and what is to be said about them."""
-    numbers = numbers_of(stage, ranges, front, target, correct_bias=True)
+    with located(str(front.loaded.path)):
+        numbers = numbers_of(stage, ranges, front, target, correct_bias=True)
     for line in numbers.notes:
         log.info("%s", line)
     return numbers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -71,6 +72,22 @@ class CheckFailed(AxError):
     """A check that the user asked for said no (exit 1)."""
 
     exit, code = Exit.CHECK_FAILED, "check-failed"
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """An AxError that leaves the block and does not say where it is gets `where`, the file that is worked on."""
+    try:
+        yield
+    except AxError as error:
+        if not error.where:
+            error.where, error.args = where, (f"{where}: {error.what}",)
+        raise
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """1 layer, 2 layers; `many` where more of them do not only want an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def nearest(name: str, known: Sequence[str], count: int = 3) -> str:

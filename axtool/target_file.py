@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from axtool.config import package_dir, read_yaml
-from axtool.errors import UsageError, nearest
+from axtool.errors import UsageError, nearest, plural
 from axtool.target import Array, External, MemorySpec, Target
 
 SCHEMA = "axtool.target/1"
@@ -155,8 +155,9 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
     faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), LIMITS)
     faults += _format_faults(plain.get("formats"))
     if faults or file is None:
-        count = f"{len(faults)} faults" if len(faults) > 1 else "1 fault"
-        raise UsageError(f"not a target: {count}", where=where, code="bad-target", details=faults)
+        raise UsageError(
+            f"not a target: {plural(len(faults), 'fault')}", where=where, code="bad-target", details=faults
+        )
     return Target(
         name=file.name,
         clock_hz=file.clock_hz,

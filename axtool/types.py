@@ -163,6 +163,16 @@ class View:
     row_stride: int
     pixel_stride: int
 
+    @property
+    def end(self) -> int:
+        """The byte behind the last one."""
+        tile = self.tile
+        return self.offset + (tile.h - 1) * self.row_stride + (tile.w - 1) * self.pixel_stride + tile.n
+
+    def meets(self, begin: int, end: int) -> bool:
+        """Whether bytes [begin, end) and those from the first to the last of the view have any in common."""
+        return self.offset < end and begin < self.end
+
 
 CommandKind = Literal["compute", "load", "store", "move"]
 Engine = Literal["mac", "vector", "dma_read", "dma_write", "array"]

@@ -24,7 +24,7 @@ from axtool.artefact.manifest import (
 )
 from axtool.artefact.stages import Artefact, DeviceStage, HostStage
 from axtool.config import is_special, refuse_special, write_whole
-from axtool.errors import AxError, UsageError
+from axtool.errors import AxError, UsageError, plural
 
 __all__ = ["Artefact", "DeviceStage", "HostStage", "is_axm", "pack", "read", "write"]
 
@@ -120,7 +120,7 @@ def _open(path: Path) -> tuple[Manifest, Blobs]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        _refuse(path, f"manifest: {place}: {first['msg']} ({error.error_count()} faults)", error)
+        _refuse(path, f"manifest: {place}: {first['msg']} ({plural(error.error_count(), 'fault')})", error)
     except RecursionError as error:
         _refuse(path, f"manifest: {error}", error)
 

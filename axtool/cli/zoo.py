@@ -46,8 +46,8 @@ def list_command(as_json: Json = False, quiet: Quiet = False, verbose: Verbose =
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.tables import table
     from axtool.report.units import header
+    from axtool.report.zoo_entries import entry_document, list_rows
     from axtool.zoo.catalogue import entries
-    from axtool.zoo.describe import entry_document, list_rows
 
     found = entries()
     if as_json:
@@ -69,8 +69,8 @@ def info_command(model: Name, as_json: Json = False, quiet: Quiet = False, verbo
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.units import header
+    from axtool.report.zoo_entries import entry_document, entry_text
     from axtool.zoo.catalogue import find
-    from axtool.zoo.describe import entry_document, entry_text
 
     document = entry_document(find(model))
     if as_json:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from axtool.errors import UsageError
 from axtool.graph.external import ExternalFile, files_of
 from axtool.graph.load_attributes import check_attributes, check_shape_constants
-from axtool.graph.load_checks import check_channels, check_indices, check_reshapes
+from axtool.graph.load_checks import check_batch_norms, check_channels, check_indices, check_reshapes
 from axtool.graph.load_dims import fix_inputs
 from axtool.graph.load_file import Source, read_proto
 from axtool.graph.load_functions import inline_functions, opset_of_functions, raise_opset, use_one_domain_name
@@ -137,6 +137,7 @@ def _infer_and_check(model: ir.Model, annotations: Annotations, log: Log, permis
     if check_types(model, log, fix_fp16):
         proto = skeleton(model)
         faults = infer(model, proto)
+    check_batch_norms(model, log)
     check_channels(model, log)
     check_indices(model, log)
     check_reshapes(model, log)

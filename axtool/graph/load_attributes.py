@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from axtool.errors import UsageError
+from axtool.errors import UsageError, plural
 from axtool.graph.load_header import Place, places
 from axtool.graph.sites import constant_of
 
@@ -119,7 +119,7 @@ def _out_of_bounds(place: Place, attribute: onnx.AttributeProto) -> Iterator[str
         shown = numbers if attribute.type == _INTS else numbers[0]
         yield f"{place}: attribute '{attribute.name}' is {shown}, want {low}..{high}"
     if attribute.name == "num_outputs" and numbers[0] != len(place.node.output):
-        yield f"{place}: num_outputs is {numbers[0]}, but it has {len(place.node.output)} outputs"
+        yield f"{place}: num_outputs is {numbers[0]}, but it has {plural(len(place.node.output), 'output')}"
 
 
 def _unknown_word(place: Place, attribute: onnx.AttributeProto) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Nodes whose inputs do not fit together, found before onnxruntime would: each with both sides of the contradiction.
 
-Errors (all exit 2): `channel-mismatch`, `index-out-of-range`, `reshape-mismatch`.
+Errors: `channel-mismatch`, `index-out-of-range`, `reshape-mismatch` (exit 2), `batchnorm-spatial` (exit 3).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from axtool.errors import UsageError
+from axtool.errors import UnsupportedError, UsageError, plural
 from axtool.graph.load_header import Log
 from axtool.graph.sites import constant_of
 
@@ -28,6 +28,25 @@ def check_channels(model: ir.Model, log: Log) -> None:
         if any("NHWC" in line for line in lines):
             hint = "the model computes on NCHW: transpose the input to (n, c, h, w), or export the model again"
         raise UsageError(lines[0], where=log.file, hint=hint, code="channel-mismatch", details=lines)
+
+
+def check_batch_norms(model: ir.Model, log: Log) -> None:
+    """Raise for a BatchNormalization of opset 7 or 8 that has its numbers for each value and not for each channel."""
+    lines = [
+        f"{node.op_type} '{node.name}' (node {index}) has spatial=0: a scale, bias, mean and variance for each value"
+        for index, node in enumerate(model.graph)
+        if (node.domain, node.op_type) == ("", "BatchNormalization")
+        and node.attributes.get_int("spatial", 1) == 0
+        and len(_shape(node, 0) or (0, 0)) != 2  # of (n, c) the two are the same
+    ]
+    if lines:
+        raise UnsupportedError(
+            f"{lines[0]}; want one for each channel",
+            where=log.file,
+            hint="export it with spatial=1, or write it as a Mul and an Add",
+            code="batchnorm-spatial",
+            details=lines,
+        )
 
 
 def _shape(node: ir.Node, at: int) -> tuple[int, ...] | None:
@@ -48,14 +67,14 @@ def _conv(node: ir.Node) -> str:
         return ""
     group = node.attributes.get_int("group", 1)
     if len(x) != len(w):
-        return f"input has {len(x)} axes, weight needs {len(w)}"
+        return f"input has {plural(len(x), 'axis', 'axes')}, weight needs {len(w)}"
     transposed = node.op_type == "ConvTranspose"
     want, out = (w[0], w[1] * group) if transposed else (w[1] * group, w[0])
     if x[1] != want:
         looks = "; input looks NHWC" if x[-1] == want else ""
-        return f"input has {x[1]} channels, weight needs {want}{looks}"
+        return f"input has {plural(x[1], 'channel')}, weight needs {want}{looks}"
     if group < 1 or want % group or out % group:
-        return f"{want} input and {out} output channels cannot be split into {group} groups"
+        return f"{want} input and {out} output channels cannot be split into {plural(group, 'group')}"
     bias = _shape(node, 2)
     return f"bias has shape {list(bias)}, weight needs [{out}]" if bias is not None and bias != (out,) else ""
 
@@ -67,7 +86,7 @@ def _batch_norm(node: ir.Node) -> str:
     for at, role in ((1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")):
         shape = _shape(node, at)
         if shape is not None and shape != (x[1],):
-            return f"input has {x[1]} channels, {role} has shape {list(shape)}"
+            return f"input has {plural(x[1], 'channel')}, {role} has shape {list(shape)}"
     return ""
 
 
@@ -129,7 +148,7 @@ def check_reshapes(model: ir.Model, log: Log) -> None:
 
 
 def _bad_reshape(shape: tuple[int, ...], want: list[int], allow_zero: bool) -> str:
-    text = f"cannot make {want} of {list(shape)}, which has {math.prod(shape)} elements"
+    text = f"cannot make {want} of {list(shape)}, which has {plural(math.prod(shape), 'element')}"
     if any(d < -1 for d in want) or want.count(-1) > 1:
         return text
     if not allow_zero:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from axtool.errors import UnsupportedError, UsageError, nearest
+from axtool.errors import UnsupportedError, UsageError, nearest, plural
 from axtool.graph.load_header import Log
 from axtool.graph.load_sizes import MAX_BYTES, size_bytes
 
@@ -159,7 +159,7 @@ def _check_given(name: str, shape: list[int], declared: list[Dim] | None, symbol
     option = f"--input-shape {name}:{','.join(map(str, shape))}"
     if declared is not None and len(shape) != len(declared):
         raise UsageError(
-            f"{option} has {len(shape)} axes, the input has {len(declared)}: {_show(declared)}",
+            f"{option} has {plural(len(shape), 'axis', 'axes')}, the input has {len(declared)}: {_show(declared)}",
             where=symbols.file,
             hint="give one number for each axis",
             code="input-shape",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from axtool.errors import UnsupportedError, UsageError
+from axtool.errors import UnsupportedError, UsageError, plural
 from axtool.graph.load_header import Log, places
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def inline_functions(proto: onnx.ModelProto, opset: int, log: Log) -> onnx.Model
     for at in reversed(range(len(proto.opset_import))):
         if proto.opset_import[at].domain not in used:
             del proto.opset_import[at]
-    log.notes.append(f"{count} local function{'s' if count > 1 else ''} inlined")
+    log.notes.append(f"{plural(count, 'local function')} inlined")
     return proto
 
 

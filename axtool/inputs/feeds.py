@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from axtool.errors import UsageError, nearest
+from axtool.errors import UsageError, nearest, plural
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import Preprocess, load_preprocess
 from axtool.inputs.samples import Samples, open_samples
@@ -41,7 +41,7 @@ def read_feeds(
         samples = open_samples([path], taken, preparation, preprocess)
         if len(samples) != 1:
             raise UsageError(
-                f"holds {len(samples)} samples, a run takes one",
+                f"holds {plural(len(samples), 'sample')}, a run takes one",
                 where=item,
                 code="wrong-count",
                 hint="save one sample, or use a command that takes data sets",

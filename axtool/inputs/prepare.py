@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import UsageError, nearest
+from axtool.errors import UsageError, nearest, plural
 from axtool.inputs.spec import InputSpec, show_shape
 
 Resize = Literal["fit", "letterbox", "crop", "none"]
@@ -136,7 +136,7 @@ class Preparation:
         count = 1 if color == "GRAY" else 3
         if channels not in (None, count):
             raise UsageError(
-                f"{color} images have {count} channels, the input wants {channels}",
+                f"{color} images have {plural(count, 'channel')}, the input wants {channels}",
                 where=str(spec),
                 hint="give --color, or arrays (.npz, .npy) or --preprocess file.py:function",
                 code="wrong-channels",
@@ -236,7 +236,9 @@ def _tables(
     means, stds = np.asarray(mean or (0.0,), np.float64), np.asarray(std or (1.0,), np.float64)
     for key, values in (("mean", means), ("std", stds)):
         if values.size not in (1, channels):
-            raise UsageError(f"{key} has {values.size} values, the input {channels} channels", code="bad-option")
+            raise UsageError(
+                f"{key} has {plural(values.size, 'value')}, the input {plural(channels, 'channel')}", code="bad-option"
+            )
     values = (np.arange(256)[None] * scale - means.reshape(-1, 1)) / stds.reshape(-1, 1)
     values = np.broadcast_to(values, (channels, 256))
     if dtype == "uint8":

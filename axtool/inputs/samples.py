@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from axtool.config import refuse_special
-from axtool.errors import UsageError
+from axtool.errors import UsageError, plural
 from axtool.inputs.images import find_files, is_image_name, probe
 from axtool.inputs.notice import Notice, note, warning
 from axtool.inputs.prepare import Preparation
@@ -54,10 +54,6 @@ class Samples:
     def select(self, indices: Sequence[int]) -> Samples:
         """The samples at ascending indices."""
         return replace(self, picks=tuple(self.picks[i] for i in indices), names=tuple(self.names[i] for i in indices))
-
-    def shard(self, part: int, parts: int) -> Samples:
-        """Every `parts`-th sample from `part` on: the shards of all parts hold each sample once."""
-        return self.select(range(part, len(self), parts))
 
 
 def open_samples(
@@ -160,10 +156,9 @@ class _Opener:
         taken = images or arrays
         others = [path for path in files if path not in set(taken)]
         if others:
-            kind = "no images" if images or not arrays else "neither .npz nor .npy"
-            self.notices.append(
-                note("skipped-files", f"{len(others)} files are {kind} and are skipped: {_some(others)}", str(folder))
-            )
+            one, many = ("no image", "no images") if images or not arrays else ("neither .npz nor .npy",) * 2
+            what = plural(len(others), f"file is {one} and is", f"files are {many} and are")
+            self.notices.append(note("skipped-files", f"{what} skipped: {_some(others)}", str(folder)))
         if not images:
             return [self._arrays(path) for path in arrays]
         if self.limit is not None and self.limit < len(images):
@@ -177,7 +172,8 @@ class _Opener:
                 good.append(path)
         self.refused += bad
         if bad:
-            what = f"{len(bad)} of {len(images)} images cannot be decoded and are skipped: " + _some(bad)
+            are = "is" if len(bad) == 1 else "are"
+            what = f"{len(bad)} of {plural(len(images), 'image')} cannot be decoded and {are} skipped: {_some(bad)}"
             self.notices.append(warning("undecodable-images", what, str(folder)))
         return [self._images(good, folder)] if good else []
 
@@ -249,7 +245,7 @@ def _is_image(preparation: Preparation, specs: tuple[InputSpec, ...]) -> bool:
 def _spread(count: int, limit: int) -> list[int]:
     """`limit` indices, evenly spread over `count`: files sorted by class would give the first classes only."""
     if limit < 1:
-        raise UsageError(f"a limit of {limit} samples leaves none", code="bad-option")
+        raise UsageError(f"a limit of {plural(limit, 'sample')} leaves none", code="bad-option")
     return [index * count // limit for index in range(limit)]
 
 

@@ -46,7 +46,8 @@ static void cut_mac(Step &step, int threads, Isa isa) {
   const MacPieces pieces = mac_pieces(task, isa, threads);
   const bool whole_blocks = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
   const int64_t blocks = ceil_div(step.tile.n, 16);
-  const double rows = unevenness(step.tile.h, threads), channels = unevenness(blocks, threads);
+  const double rows = unevenness(ceil_div(step.tile.h, mac_row_unit(task)), threads);
+  const double channels = unevenness(blocks, threads);
   const bool heavy = task.group == 1 && step.reads[1].box.n > kOwnWeights;
   if (whole_blocks && pieces.channels == task.on && channels < (heavy ? rows + 0.01 : rows))
     return cut_grid(step, step.tile.h, step.tile.w, ceil_div(blocks, threads) * 16);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from axtool.errors import plural
 from axtool.ops.limits_core import data_inputs, data_outputs, limit
 from axtool.target import Target
 from axtool.types import Site
@@ -66,7 +67,7 @@ def rank(site: Site, target: Target) -> str | None:
     """Tensors have 1 to 4 dimensions."""
     for name in _runtime(site):
         if not 1 <= len(site.shapes.get(name, (1,))) <= 4:
-            return f"'{name}' has {len(site.shapes[name])} dimensions, {site.shapes[name]}"
+            return f"'{name}' has {plural(len(site.shapes[name]), 'dimension')}, {site.shapes[name]}"
     return None
 
 

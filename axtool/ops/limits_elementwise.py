@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from axtool.ops.limits_core import data_inputs, has_kernel, limit, shape_of
@@ -52,6 +54,13 @@ def constant_parameters(site: Site, target: Target) -> str | None:
     """The parameters of an activation (the bounds of a Clip) are constants."""
     inputs = data_inputs(site)
     return None if len(inputs) == 1 else f"'{inputs[1]}' is known only at run time"
+
+
+@limit("Clip", advice="Remove the Clip: whatever it reads, it gives an infinity.")
+def finite_clamp(site: Site, target: Target) -> str | None:
+    """The lower bound of a Clip is below infinity, the upper one above minus infinity."""
+    low, high = site.attrs["min"], site.attrs["max"]
+    return f"the bounds are {low} and {high}" if low == math.inf or high == -math.inf else None
 
 
 @limit("PRelu", advice="Give the slope one value, or one for each channel.")

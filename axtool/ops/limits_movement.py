@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.errors import plural
 from axtool.ops.limits_core import data_inputs, has_kernel, limit, shape_of
 from axtool.target import Target
 from axtool.types import Site
@@ -109,7 +110,7 @@ def block_rank(site: Site, target: Target) -> str | None:
     """DepthToSpace and SpaceToDepth take 4 dimensions and divide them evenly."""
     shape, block = shape_of(site, site.inputs[0]), site.attrs["block"]
     if len(shape) != 4:
-        return f"there are {len(shape)} dimensions"
+        return f"it has {plural(len(shape), 'dimension')}"
     even = shape[1] % block**2 == 0 if site.op == "DepthToSpace" else all(n % block == 0 for n in shape[2:])
     return None if even else f"a block of {block} does not divide {shape}"
 

@@ -69,32 +69,6 @@ def unpack_conv_blocks(flat: NDArray[np.int8], kernel: tuple[int, int], cing: in
     return np.ascontiguousarray(tiled.transpose(1, 2, 4, 0, 3)).reshape(taps, -(-cing // DOT) * DOT, -1)[:, :cing]
 
 
-def unpack_conv_weights(
-    flat: NDArray[np.int8], cout: int, cing: int, kernel: tuple[int, int], group: int
-) -> NDArray[np.int8]:
-    """Flat -> (cout, cin/g, kh, kw)."""
-    coutg = _share(cout, group)
-    parts = [
-        unpack_conv_blocks(part, kernel, cing)[:, :, :coutg].transpose(2, 1, 0) for part in flat.reshape(group, -1)
-    ]
-    return np.concatenate(parts).reshape(cout, cing, *kernel)
-
-
-def unpack_conv_transpose(
-    flat: NDArray[np.int8], cin: int, coutg: int, kernel: tuple[int, int], group: int
-) -> NDArray[np.int8]:
-    """Flat -> ONNX (cin, cout/g, kh, kw)."""
-    cing = _share(cin, group)
-    w = unpack_conv_weights(flat, coutg * group, cing, kernel, group)
-    return w.reshape(group, coutg, cing, *kernel).transpose(0, 2, 1, 3, 4).reshape(cin, coutg, *kernel)
-
-
-def unpack_depthwise(flat: NDArray[np.int8], cout: int, kernel: tuple[int, int]) -> NDArray[np.int8]:
-    """Flat -> (cout, 1, kh, kw)."""
-    w = flat.reshape(-1, kernel[0] * kernel[1], LANES).transpose(0, 2, 1).reshape(-1, kernel[0] * kernel[1])
-    return w[:cout].reshape(cout, 1, *kernel)
-
-
 def pack_params(bias: ArrayLike, m: ArrayLike, f: ArrayLike, wsum: ArrayLike, group: int = 1) -> NDArray[np.int32]:
     """One value a channel each, cout long (scalars m, f broadcast) -> flat int32. Biases wrap to 32 bits.
 
@@ -106,12 +80,6 @@ def pack_params(bias: ArrayLike, m: ArrayLike, f: ArrayLike, wsum: ArrayLike, gr
     padded = np.zeros((PARAM_ROWS, group, blocks(coutg) * LANES), np.int32)
     padded[:, :, :coutg] = np.stack(rows).reshape(PARAM_ROWS, group, coutg).astype(np.int32)
     return np.ascontiguousarray(padded.reshape(PARAM_ROWS, -1, LANES).transpose(1, 0, 2)).reshape(-1)
-
-
-def unpack_params(flat: NDArray[np.int32], cout: int, group: int = 1) -> NDArray[np.int32]:
-    """Flat -> (4, cout): bias, mantissa, f, wsum."""
-    rows = flat.reshape(-1, PARAM_ROWS, LANES).transpose(1, 0, 2).reshape(PARAM_ROWS, group, -1)
-    return rows[:, :, : _share(cout, group)].reshape(PARAM_ROWS, cout)
 
 
 def fold_bias(bias: ArrayLike, x_zp: int, wsum: ArrayLike) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import interpolate, requantize
-from axtool.ops.boxes import Box, Job, intersect, whole
+from axtool.ops.boxes import Box, Job
 from axtool.ops.packing import (
     LANES,
     PARAM_BYTES,
@@ -24,6 +24,7 @@ from axtool.ops.packing import (
     depthwise_block_bytes,
     unpack_conv_blocks,
 )
+from axtool.ops.windows import patch_of, windows
 from axtool.types import Tile
 
 COLUMN_BYTES = 32 << 20  # of the matrix of patches made at a time
@@ -38,7 +39,7 @@ def conv(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     for group, first, count in groups_of(job):
         w, params = _weights(job, reads, group, first, count)
         cing = w.shape[1]
-        x = _patch(job, reads[0], group * cing, cing).astype(w.dtype)
+        x = patch_of(job, reads[0], group * cing, cing, job.attrs["x_zp"]).astype(w.dtype)
         at = _channel(job, group, first) - job.tile.c
         out[:, :, at : at + count] = _finish(job, _correlate(job, x, w), params, reads)
     return out
@@ -53,10 +54,12 @@ def depthwise(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     w = reads[1].flat(first * size, count * size, np.int8).reshape(count, kh * kw, LANES)
     w = w.transpose(1, 0, 2).reshape(kh * kw, -1)[:, tile.c % LANES :][:, : tile.n]
     channels = np.arange(tile.c, tile.c + tile.n) // multiplier
-    x = _patch(job, reads[0], int(channels[0]), int(channels[-1] - channels[0]) + 1).astype(np.int32)
+    x = patch_of(job, reads[0], int(channels[0]), int(channels[-1] - channels[0]) + 1, job.attrs["x_zp"]).astype(
+        np.int32
+    )
     x = x[:, :, channels - channels[0]] if multiplier > 1 else x
     acc = np.zeros((tile.h, tile.w, tile.n), np.int32)  # wraps by itself
-    for tap, window in enumerate(_windows(job, x)):
+    for tap, window in enumerate(windows(job, x)):
         acc += window * w[tap].astype(np.int32)
     return _finish(job, acc.astype(np.int64), _params(reads[2], first, count, tile.c % LANES, tile.n), reads)
 
@@ -119,31 +122,6 @@ def _params(params: Box, block: int, number: int, skip: int, count: int) -> NDAr
     return rows.transpose(1, 0, 2).reshape(PARAM_ROWS, -1)[:, skip : skip + count].astype(np.int64)
 
 
-def _patch(job: Job, box: Box, channel: int, count: int) -> NDArray[np.int8]:
-    """Every pixel that the output box looks at, x_zp outside the tensor: (height, width, count)."""
-    a, tile = job.attrs, job.tile
-    (kh, kw), (sh, sw), (dh, dw) = a["kernel"], a["stride"], a["dilation"]
-    height, width = (tile.h - 1) * sh + (kh - 1) * dh + 1, (tile.w - 1) * sw + (kw - 1) * dw + 1
-    seen = Tile(tile.y * sh - a["pad"][0], tile.x * sw - a["pad"][1], channel, height, width, count)
-    inside = intersect(seen, whole(job.in_dims))
-    patch = np.full((height, width, count), a["x_zp"], np.int8)
-    y, x = inside.y - seen.y, inside.x - seen.x
-    if inside.h and inside.w:
-        patch[y : y + inside.h, x : x + inside.w] = box.cut(inside)
-    return patch
-
-
-def _windows(job: Job, patch: NDArray[np.generic], first: int = 0, rows: int = 0) -> Iterator[NDArray[np.generic]]:
-    """For each tap, the pixels of the patch that it multiplies: (rows, w, c)."""
-    (kh, kw), (sh, sw), (dh, dw) = job.attrs["kernel"], job.attrs["stride"], job.attrs["dilation"]
-    rows = rows or job.tile.h
-    for ky in range(kh):
-        top = first * sh + ky * dh
-        for kx in range(kw):
-            left = kx * dw
-            yield patch[top : top + (rows - 1) * sh + 1 : sh, left : left + (job.tile.w - 1) * sw + 1 : sw]
-
-
 def _correlate(job: Job, patch: Floats, w: Floats) -> NDArray[np.int64]:
     """One matrix product for some rows at a time: (h, w, count)."""
     height, width = job.tile.h, job.tile.w
@@ -152,7 +130,7 @@ def _correlate(job: Job, patch: Floats, w: Floats) -> NDArray[np.int64]:
     step = max(1, COLUMN_BYTES // (w.itemsize * width * matrix.shape[0]))
     for first in range(0, height, step):
         rows = min(step, height - first)
-        columns = np.concatenate(list(_windows(job, patch, first, rows)), axis=2)
+        columns = np.concatenate(list(windows(job, patch, first, rows)), axis=2)
         acc[first : first + rows] = (columns.reshape(-1, matrix.shape[0]) @ matrix).reshape(rows, width, -1)
     return acc
 

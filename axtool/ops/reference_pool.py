@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import requantize
-from axtool.ops.boxes import Box, Job, intersect, whole
+from axtool.ops.boxes import Box, Job
+from axtool.ops.windows import patch_of, windows
 from axtool.types import Tile
 
 ROW_BYTES = 12  # of a row of avg_pool's constants: count, m, f
@@ -16,9 +17,9 @@ ROW_BYTES = 12  # of a row of avg_pool's constants: count, m, f
 
 def max_pool(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     """The largest number of the window; padding never wins. A window of padding alone is -128."""
-    patch = _window_patch(job, reads[0], -128)
+    patch = patch_of(job, reads[0], job.tile.c, job.tile.n, -128)
     out = np.full((job.tile.h, job.tile.w, job.tile.n), -128, np.int8)
-    for window in _windows(job, patch):
+    for window in windows(job, patch):
         np.maximum(out, window, out=out)
     return out
 
@@ -30,7 +31,7 @@ def avg_pool(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     """
     a = job.attrs
     total = np.zeros((job.tile.h, job.tile.w, job.tile.n), np.int64)
-    for window in _windows(job, _window_patch(job, reads[0], a["zp"])):
+    for window in windows(job, patch_of(job, reads[0], job.tile.c, job.tile.n, a["zp"])):
         total += window
         total -= a["zp"]
     counts = np.outer(_cells(job, 0), _cells(job, 1))  # (h, w)
@@ -77,29 +78,6 @@ def taps(
     numerator = 2 * y + 1 - factor if mode == 0 else 2 * y
     first = numerator // (2 * factor)
     return np.clip(first, 0, size - 1), np.clip(first + 1, 0, size - 1), numerator - first * 2 * factor
-
-
-def _window_patch(job: Job, box: Box, fill: int) -> NDArray[np.int8]:
-    """Every pixel that the output box looks at, `fill` outside the tensor."""
-    a, tile = job.attrs, job.tile
-    (kh, kw), (sh, sw), (dh, dw) = a["kernel"], a["stride"], a["dilation"]
-    height, width = (tile.h - 1) * sh + (kh - 1) * dh + 1, (tile.w - 1) * sw + (kw - 1) * dw + 1
-    seen = Tile(tile.y * sh - a["pad"][0], tile.x * sw - a["pad"][1], tile.c, height, width, tile.n)
-    inside = intersect(seen, whole(job.in_dims))
-    patch = np.full((height, width, tile.n), fill, np.int8)
-    y, x = inside.y - seen.y, inside.x - seen.x
-    if inside.h and inside.w:
-        patch[y : y + inside.h, x : x + inside.w] = box.cut(inside)
-    return patch
-
-
-def _windows(job: Job, patch: NDArray[np.int8]) -> list[NDArray[np.int8]]:
-    """For each cell of the kernel, its pixel in every window: (h, w, n)."""
-    (kh, kw), (sh, sw), (dh, dw) = job.attrs["kernel"], job.attrs["stride"], job.attrs["dilation"]
-    height, width = (job.tile.h - 1) * sh + 1, (job.tile.w - 1) * sw + 1
-    return [
-        patch[ky * dh : ky * dh + height : sh, kx * dw : kx * dw + width : sw] for ky in range(kh) for kx in range(kw)
-    ]
 
 
 def _cells(job: Job, axis: int) -> NDArray[np.int64]:

@@ -194,15 +194,15 @@ class _Shadow:
 
     def _forget(self, view: View) -> None:
         """What was checked under a view that now changes must be checked again."""
-        low, high = _span(view)
-        stale = [key for key in self.checked if key[0].memory == view.memory and _meets(key[0], low, high)]
+        low, high = view.offset, view.end
+        stale = [key for key in self.checked if key[0].memory == view.memory and key[0].meets(low, high)]
         self.checked.difference_update(stale)
 
     def _check_held(self, view: View, now: int, layer: int) -> None:
         """The view lies inside one slot that lives from now until the command's layer."""
         if (view, now, layer) in self.held:
             return
-        low, high = _span(view)
+        low, high = view.offset, view.end
         for slot in self.slots[view.memory]:
             inside = slot.offset <= low and high <= slot.offset + slot.size
             if inside and slot.first <= now and layer <= slot.last:
@@ -256,13 +256,3 @@ def _first_stamps(program: Program) -> dict[str, int]:
     sizes |= {name: array.nbytes for name, array in program.constants.items()}
     starts = np.concatenate([[1], 1 + np.cumsum(list(sizes.values()))]).tolist()
     return {name: start for name, (start, _) in zip(sizes, pairwise(starts), strict=True)}
-
-
-def _span(view: View) -> tuple[int, int]:
-    tile = view.tile
-    return view.offset, view.offset + (tile.h - 1) * view.row_stride + (tile.w - 1) * view.pixel_stride + tile.n
-
-
-def _meets(view: View, low: int, high: int) -> bool:
-    start, end = _span(view)
-    return start < high and low < end

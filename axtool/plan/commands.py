@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from axtool.ops.encoding import MAC_OPS
+from axtool.ops.moves import COPIES, GATHERS
 from axtool.plan.order import padded
 from axtool.plan.tile_boxes import Step, array_tile, staged_pixel
 from axtool.plan.tile_cost import OUTPUT
@@ -17,16 +18,12 @@ from axtool.types import Command, Engine, Layer, Slot, Tile, View
 if TYPE_CHECKING:
     from axtool.plan.build import Layout
 
-MOVEMENT_OPS = (
-    "concat", "slice", "pad", "resize_nearest", "transpose", "reshape", "depth_to_space", "space_to_depth",
-)  # fmt: skip
-
 
 def engine_of(op: str) -> Engine:
     """The part of the chip that runs an op."""
     if op in MAC_OPS:
         return "mac"
-    return "array" if op in MOVEMENT_OPS else "vector"
+    return "array" if op in (*COPIES, *GATHERS) else "vector"
 
 
 def emit(layout: Layout) -> Iterator[Command]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.errors import plural
 from axtool.inputs.notice import Notice, warning
 
 FEW = 32  # samples below this are few
@@ -57,7 +58,8 @@ def data_notices(facts: DataFacts, names: Sequence[str], method: str) -> tuple[N
     """What the user should know about the calibration samples. `names` tell them apart in the messages."""
     notices = []
     if facts.count < FEW:
-        what = f"{facts.count} calibration samples are few; {FEW} or more give steadier ranges"
+        few = plural(facts.count, "calibration sample is", "calibration samples are")
+        what = f"{few} few; {FEW} or more give steadier ranges"
         notices.append(warning("few-samples", what))
     inputs = sorted({name for _, name in facts.facts})
     samples = sorted({index for index, _ in facts.facts})
@@ -97,7 +99,8 @@ def _duplicates(facts: DataFacts, inputs: Sequence[str], samples: Sequence[int],
             pairs.append(f"{_name(index, names)} = {_name(first[key], names)}")
     if not pairs:
         return []
-    return [warning("duplicate-samples", f"{len(pairs)} calibration samples are copies of others: {_some(pairs)}")]
+    copies = plural(len(pairs), "calibration sample is a copy of another", "calibration samples are copies of others")
+    return [warning("duplicate-samples", f"{copies}: {_some(pairs)}")]
 
 
 def _constant(name: str, column: Mapping[int, Fact], names: Sequence[str]) -> list[Notice]:
@@ -105,7 +108,8 @@ def _constant(name: str, column: Mapping[int, Fact], names: Sequence[str]) -> li
     # An input that is constant everywhere is one by its nature: a size, a threshold, a scalar.
     if not flat or (len(flat) == len(column) and len({fact.digest for fact in column.values()}) == 1 < len(column)):
         return []
-    return [warning("constant-samples", f"{len(flat)} samples hold one value only: {_some(flat)}", f"input '{name}'")]
+    what = f"{plural(len(flat), 'sample holds', 'samples hold')} one value only: {_some(flat)}"
+    return [warning("constant-samples", what, f"input '{name}'")]
 
 
 def _outliers(name: str, column: Mapping[int, Fact], names: Sequence[str], method: str) -> list[Notice]:

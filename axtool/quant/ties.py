@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from axtool.ops.moves import MOVES
 from axtool.types import Site
 
 # The device moves or picks values here, it never rescales: the output has the format of the first input.
-MOVES = frozenset(
-    {
-        *("MaxPool", "GlobalMaxPool", "ReduceMax", "Slice", "Split", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
-        *("Identity", "Dropout", "Transpose", "Pad", "DepthToSpace", "SpaceToDepth"),
-    }
-)
+KEEPING = frozenset({*MOVES, "GlobalMaxPool", "ReduceMax", "Dropout", "Pad"})
 # With one operand that has elements these only pass it on.
-GATHERS = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
+JOINING = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})
 # Their range is known whatever the data: calibration need not look.
 NATURAL: Mapping[str, tuple[float, float]] = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0)}
 CLAMPS = frozenset({"Relu", "Clip"})
@@ -81,10 +77,10 @@ def _moved_to(
 
 def moved(site: Site) -> str | None:
     """The input whose values the site moves, and whose format the device gives to its outputs; else None."""
-    if site.op in GATHERS:
+    if site.op in JOINING:
         full = [name for name in site.inputs if name and 0 not in site.shapes.get(name, ())]
         return full[0] if len(full) == 1 and full[0] not in site.constants else None
-    moves = site.op in MOVES or (site.op in ("Resize", "Upsample") and site.attrs.get("mode") == "nearest")
+    moves = site.op in KEEPING or (site.op in ("Resize", "Upsample") and site.attrs.get("mode") == "nearest")
     return site.inputs[0] if moves and site.inputs[0] not in site.constants else None
 
 

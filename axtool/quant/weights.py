@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import NumericsError
+from axtool.errors import NumericsError, plural
 from axtool.types import QFormat, Site, Weights
 
 MAC = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -19,6 +19,8 @@ LIMIT = 127
 INT32_MAX = 2**31 - 1
 # The multiplier weight_scale * input_scale / output_scale has 31 fraction bits: from 2^-20 up, 11 of them are its own.
 FINEST_MULTIPLIER = 2.0**-20
+# Scales are kept as float32. A channel of zeros, or between ranges of extreme ratio, could ask for 0 or infinity.
+SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
 
 
 def weight_name(site: Site) -> str | None:
@@ -56,7 +58,7 @@ def _not_numbers(site: Site, name: str, array: NDArray[Any]) -> str:
         if site.op != "BatchNormalization" or name != site.inputs[4]:
             return ""
         bad = int((array.astype(np.float64) + site.attrs.get("epsilon", 0.0) <= 0).sum())
-        return f"{bad} variances that are not above -epsilon" if bad else ""
+        return plural(bad, "variance that is not", "variances that are not") + " above -epsilon" if bad else ""
     nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
     if nan or (inf and site.op in MAC):
         return ", ".join(f"{count} {kind}" for count, kind in ((nan, "NaN"), (inf, "Inf")) if count)
@@ -69,8 +71,8 @@ def quantize_weights(
     """int8 weights of a MAC site whose input has the format `source` and its output `out`, and notes.
 
     The scale of a channel is its largest weight / 127, raised where a finer one would say nothing: where the multiplier
-    to the output, or the bias or the worst sum in int32, would leave its bits. `given`: symmetric weights that
-    the model brings, whose scale is kept.
+    to the output, or the bias or the worst sum in int32, would leave its bits; it is a normal
+    float32 number. `given`: symmetric weights that the model brings, whose scale is kept.
     """
     channels = channel_weights(site)
     bias = _bias(site, len(channels))
@@ -82,6 +84,7 @@ def quantize_weights(
     else:
         floor = FINEST_MULTIPLIER * scale_out / scale_in
         wanted = np.maximum(np.abs(channels).max(axis=1, initial=0.0) / LIMIT, floor)
+        wanted = np.clip(wanted, SMALLEST_SCALE, LARGEST_SCALE)
     reach = max(127 - source.zero_point[0], 128 + source.zero_point[0])  # the largest |q - zero point|
     scale = wanted.astype(np.float32).astype(np.float64)
     raised = np.zeros(len(channels), bool)

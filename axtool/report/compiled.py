@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from axtool.artefact.axm import Artefact, DeviceStage
+from axtool.errors import plural
 from axtool.report.prepared import effective, prepared_text
-from axtool.report.units import header, large, plural, seconds, size
+from axtool.report.units import header, large, seconds, size
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.errors import plural
 from axtool.report.compiled import tried
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
-from axtool.report.units import large, plural, shape, size
+from axtool.report.units import large, shape, size
 
 
 def info_text(document: Mapping[str, Any], *, support: bool, layers: bool, tensors: bool, memory: bool) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from axtool.artefact import axm
-from axtool.errors import UnsupportedError, UsageError
+from axtool.errors import UnsupportedError, UsageError, located
 from axtool.plan.build import plan
 from axtool.plan.check_program import verify_program
 from axtool.sim.checks import read_commands, read_layers
@@ -89,7 +89,8 @@ def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]
         if stage.kind == "device":
             sites = sites_of(stage.model)
             ranges = dict.fromkeys(observed_names(sites, stage.inputs, stage.outputs), (-1.0, 1.0))
-            numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
+            with located(str(front.loaded.path)):
+                numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
             plans.append(plan(lower(sites, numbers, target, stage.inputs, stage.outputs), target))
     return plans, sum(verdict.kind == "host" for verdict in front.parts.verdicts)
 

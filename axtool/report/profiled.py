@@ -7,10 +7,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from axtool.errors import UsageError, nearest
+from axtool.errors import UsageError, nearest, plural
 from axtool.report.profile import Profiled
 from axtool.report.tables import folded, room, table
-from axtool.report.units import header, large, plural, seconds, size
+from axtool.report.units import header, large, seconds, size
 from axtool.timing.ledger import CATEGORIES
 
 KEYS = ("cycles", "macs", "read_bytes", "write_bytes", "index")

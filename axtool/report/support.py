@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.errors import plural
 from axtool.report.tables import table
-from axtool.report.units import large, plural
+from axtool.report.units import large
 
 SHOWN = 3  # nodes of a group that are named
 

@@ -47,8 +47,3 @@ def seconds(value: float) -> str:
 def shape(dims: object) -> str:
     """1x3x640x640."""
     return "x".join(str(d) for d in dims) if isinstance(dims, (tuple, list)) and dims else "scalar"
-
-
-def plural(count: int, noun: str) -> str:
-    """1 layer, 2 layers."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

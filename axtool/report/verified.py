@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.errors import plural
 from axtool.report.tables import table
-from axtool.report.units import header, plural
+from axtool.report.units import header
 
 
 def verified_document(

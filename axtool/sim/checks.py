@@ -81,7 +81,7 @@ def check_view(view: View, sizes: Mapping[str, int]) -> None:
         tile.h > 1 and view.row_stride < (tile.w - 1) * view.pixel_stride + tile.n
     ):
         raise ValueError(f"a view of {_box(tile)} overlaps itself: strides {view.row_stride}, {view.pixel_stride}")
-    end = view.offset + _extent(view)
+    end = view.end
     if view.offset < 0 or end > sizes.get(view.memory, 0):
         raise ValueError(f"bytes {view.offset}..{end} leave {view.memory} of {sizes.get(view.memory, 0)} bytes")
 
@@ -125,12 +125,6 @@ def _check_copy(command: Command) -> None:
     source, target = command.reads[0].tile, command.writes[0].tile
     if (source.h, source.w, source.n) != (target.h, target.w, target.n):
         raise ValueError(f"{command.kind}: {_box(source)} does not fit {_box(target)}")
-
-
-def _extent(view: View) -> int:
-    """Bytes from the first element of a view to behind its last."""
-    tile = view.tile
-    return (tile.h - 1) * view.row_stride + (tile.w - 1) * view.pixel_stride + tile.n
 
 
 def _rows(values: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[list[int]]:

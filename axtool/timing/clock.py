@@ -1,9 +1,10 @@
 """A Plan's commands on a Target -> Timing.
 
 One cursor follows the array, in order. Each DMA direction is a queue of its own: a request waits for the queue, for
-the commands in front of it to have computed, and for stores of what it reads; it takes the latency and its bytes at
-bandwidth. The array waits for the loads of its operands and for stores out of memory that it is about to overwrite;
-such waits are charged to `data_external`. What a queue does behind the array's back costs nothing.
+the commands in front of it to have computed, for stores of what it reads, and for stores out of what it overwrites; it
+takes the latency and its bytes at bandwidth. The array waits for the loads of its operands and for stores out of memory
+that it is about to overwrite; such waits are charged to `data_external`. What a queue does behind the array's back
+costs nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from axtool.ops.moves import COPIES, GATHERS
 from axtool.target import Target
-from axtool.timing.cost import COPIES, GATHERS, Cost, CostModel, array_fills, peak_macs
+from axtool.timing.cost import Cost, CostModel, array_fills, peak_macs
 from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, Timing, mib, share, words
 from axtool.types import Command, Event, Plan, Slot, View
 
@@ -52,6 +54,15 @@ class _Account:
     commands: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """What is read on chip until `done`, out of a slot that lives until the layer `last`."""
+
+    source: View
+    last: int
+    done: int
+
+
 class _Clock:
     """The cursor of the array, the two DMA queues, and who waits for whom."""
 
@@ -66,7 +77,7 @@ class _Clock:
         self.arrived: dict[int, int] = {}  # when the last load to an on-chip address is done
         self.stored: dict[int, int] = {}  # when the last store out of an on-chip address of this layer is done
         self.reads: tuple[View, ...] = ()  # of the last compute command: adjacent ones share them
-        self.pending: list[tuple[int, int]] = []  # (last layer of the slot, end) of stores that may still run
+        self.pending: list[_Store] = []  # those that may still run
         self.run = dict.fromkeys(CATEGORIES, 0)  # cycles since the last event of the array
         self.run_start = 0
         self.made = _Spans(_produced(plan))
@@ -135,6 +146,9 @@ class _Clock:
         start = max(self.read_free, self.now)
         if self.made.find(command.reads[0].offset, command.layer) is not None:
             start = max(start, self.write_free)
+        place = command.writes[0]
+        self.pending = [store for store in self.pending if store.done > self.now]
+        start = max(start, *(s.done for s in self.pending if s.source.meets(place.offset, place.end)), 0)
         self.read_free = start + self._request(size, self.read_rate)
         self.arrived[command.writes[0].offset] = self.read_free
         account = self.accounts[command.layer]
@@ -148,7 +162,7 @@ class _Clock:
         self.write_free = start + self._request(size, self.write_rate)
         self.stored[source.offset] = self.write_free
         slot = self.kept.find(source.offset, command.layer)
-        self.pending.append((slot.last if slot else command.layer, self.write_free))
+        self.pending.append(_Store(source, slot.last if slot else command.layer, self.write_free))
         account = self.accounts[command.layer]
         account.write_bytes += size
         account.commands += 1
@@ -173,8 +187,7 @@ class _Clock:
             self._flush()
         first, self.layer = self.layer < 0, layer
         self._other("entry" if first else "fence")
-        self._wait(max((end for last, end in self.pending if last < layer), default=0), "writes")
-        self.pending = [(last, end) for last, end in self.pending if last >= layer and end > self.now]
+        self._wait(max((store.done for store in self.pending if store.last < layer), default=0), "writes")
         self.stored = {}
 
     def _leave_layer(self) -> None:

@@ -13,12 +13,12 @@ from math import ceil
 
 from axtool.ops.boxes import Job, is_empty
 from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed
 from axtool.target import Array, Target
 from axtool.types import Layer, Program, Tile
 
-COPIES = ("concat", "slice", "pad", "resize_nearest")  # whole tiles move; the other movement ops gather elements
-GATHERS = ("transpose", "reshape", "depth_to_space", "space_to_depth")
+PLACELESS = ("add", "mul", "lut", "requantize", "transpose")  # a box needs as much of its inputs wherever it lies
 KIB = 1024
 
 
@@ -50,8 +50,8 @@ class CostModel:
         """The cost of one output box of layer `at`."""
         layer = self.program.layers[at]
         key: tuple[int, ...] = (at, part, tile.h, tile.w, tile.n)
-        if layer.op in MAC_OPS or layer.op.endswith("_pool"):  # how much halo there is depends on the place
-            key = (*key, tile.y, tile.x)
+        if layer.op not in PLACELESS:  # how much of its input a box needs depends on the place
+            key = (*key, tile.y, tile.x, tile.c)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._work_out(layer, at, tile, part)

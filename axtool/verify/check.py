@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.artefact.axm import Artefact
-from axtool.errors import EnvironmentFault, UsageError, nearest
+from axtool.errors import EnvironmentFault, UsageError, nearest, plural
 from axtool.graph.float_run import FloatModel
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.load import Loaded, load_model
@@ -171,7 +171,7 @@ def notes_on_data(request: Request, artefact: Artefact, samples: int) -> tuple[s
     if same and request.stage in LOSSY:
         notes.append(f"{', '.join(same)}: named as the calibration data is; figures of other data say more")
     if samples < FEW:
-        notes.append(f"{samples} sample{'s' if samples > 1 else ''}; {FEW} or more give figures that last")
+        notes.append(f"{plural(samples, 'sample')}; {FEW} or more give figures that last")
     return tuple(notes)
 
 

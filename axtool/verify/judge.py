@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from axtool.errors import plural
 from axtool.verify.agreement import Agreement
 from axtool.verify.metrics import Comparison
 
@@ -86,9 +87,10 @@ def _shares(
         least = limits.min_found if limits.min_found is not None else SHARE if enough else None
         decides = lossy and enough
         if least is None:
-            notes.append(f"{agreement.objects} objects are too few for a share; want {ENOUGH_OBJECTS}: SQNR decides")
+            few = plural(agreement.objects, "object is", "objects are")
+            notes.append(f"{few} too few for a share; want {ENOUGH_OBJECTS}: SQNR decides")
         else:
-            checks.append(f"found share >= {least:g} of {agreement.objects} objects")
+            checks.append(f"found share >= {least:g} of {plural(agreement.objects, 'object')}")
             if agreement.found_share < least:
                 share = f"{agreement.found_share:.4f}"
                 failures.append(f"{share} of the objects are found again, want at least {least:g}")
@@ -111,7 +113,7 @@ def _sqnr(c: Comparison, floor: float, part_floor: float) -> list[str]:
 def _limits(c: Comparison, limits: Limits) -> list[str]:
     reasons = []
     if c.mismatched:
-        reasons.append(f"'{c.name}': {c.mismatched} values are finite in only one of the two")
+        reasons.append(f"'{c.name}': {plural(c.mismatched, 'value is', 'values are')} finite in only one of the two")
     if c.dead_channels:
         reasons.append(f"'{c.name}': channels {c.dead_channels[:8]} are dead: one single value where signal is")
     worst = c.worst_channel

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from axtool.config import read_yaml
-from axtool.errors import AxError, UsageError
+from axtool.errors import AxError, UsageError, plural
 from axtool.inputs.prepare import Preparation
 from axtool.runtime.task import check_task
 
@@ -77,9 +77,12 @@ Pictures = Annotated[WheelPictures | FilePictures | Scenes, Field(discriminator=
 
 
 class Expected(Strict):
-    """A figure that a build should reach on the validation data: the float model's, and how far int8 may fall."""
+    """A figure that a build should reach on the validation data: the float model's, and how far int8 may fall.
 
-    metric: Literal["top1_agreement", "found_share", "sqnr_db", "map50"]
+    What is measured is agreement with the float model; the data have no labels of their own.
+    """
+
+    metric: Literal["top1_agreement", "found_share", "sqnr_db"]
     float_value: float | None = None
     minimum: float
     note: str = ""
@@ -131,7 +134,7 @@ def read_config(path: Path) -> Config:
         config = Config.model_validate(values)
     except ValidationError as error:
         faults = [f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']}" for e in error.errors()]
-        raise UsageError(f"{len(faults)} faults", where=str(path), details=faults, code="bad-config") from error
+        raise UsageError(plural(len(faults), "fault"), where=str(path), details=faults, code="bad-config") from error
     if config.name != path.stem:
         raise UsageError(f"is for '{config.name}'; want the file's own name", where=str(path), code="bad-config")
     return config

@@ -199,3 +199,16 @@ def test_an_attribute_that_names_no_type_gets_that_of_its_value(tmp_path: Path) 
 def test_a_shape_that_no_memory_holds_is_refused_at_once(tmp_path: Path, nodes: list[onnx.NodeProto]) -> None:
     error = refusal(save(tmp_path, model(nodes, weights={"k": [2**20, 2**20]})))
     says(error, 2, "invalid-model", "it", str(2**20))
+
+
+@pytest.mark.parametrize("shape", [[3], [3, 5, 5]])
+def test_a_batch_norm_over_each_value_is_unsupported_by_name(tmp_path: Path, shape: list[int]) -> None:
+    norm = node("BatchNormalization", ["x", "a", "a", "a", "a"], ["y"], name="bn", spatial=0)
+    net = model([norm], [value("x", [1, 3, 5, 5])], weights={"a": ones(*shape)}, opset=8)
+    says(refusal(save(tmp_path, net)), 3, "batchnorm-spatial", "'bn' (node 0)", "spatial=0", "one for each channel")
+
+
+def test_a_batch_norm_over_each_value_of_a_row_is_one_over_each_channel(tmp_path: Path) -> None:
+    norm = node("BatchNormalization", ["x", "a", "a", "a", "a"], ["y"], name="bn", spatial=0)
+    net = model([norm], [value("x", [1, 3])], weights={"a": ones(3)}, opset=8)
+    assert load_model(save(tmp_path, net)).opset == 8

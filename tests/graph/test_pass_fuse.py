@@ -18,7 +18,7 @@ CONSTANTS: dict[str, Any] = {
     "zero": F(0), "half": F(0.5), "one": F(1), "three": F(3), "five": F(5), "six": F(6),
     "sixth": F(1 / 6), "fifth": F(0.2), "tenth": F(0.1), "steep": F(1.5), "quick": F(1.702),
     "root2": F(2**0.5), "inv2": F(0.5**0.5), "bend": F(0.044715), "rootpi": F((2 / np.pi) ** 0.5), "row": noise(8),
-    "deep": np.full((1, 1, 1), 0.1, F),
+    "up": F(np.inf), "down": F(-np.inf), "deep": np.full((1, 1, 1), 0.1, F),
 }  # fmt: skip
 GATE = "a = Add(x, three) c = Clip(a, zero, six)"
 CUBE = "q = Mul(x, x) c = Mul(q, x) b = Mul(bend, c) s = Add(b, x) m = Mul(rootpi, s) t = Tanh(m) a = Add(one, t)"
@@ -98,6 +98,27 @@ def test_relu6_is_recognised_in_every_opset(opset: int) -> None:
     clip = "Clip<min = 0.0, max = 6.0>(a)" if opset < 11 else "Clip(a, zero, six)"
     body = f"a = Add(x, three) c = {clip} p = Mul(x, c) y = Mul(p, sixth)"
     assert ops(cleaned(model_of(body, opset=opset)).model) == ["HardSwish"]
+
+
+@pytest.mark.parametrize("opset", [9, 17])
+@pytest.mark.parametrize(
+    ("body", "op"),
+    [
+        ("y = Max(x, up)", "Clip"),
+        ("y = Min(x, down)", "Clip"),
+        ("m = Min(x, six) y = Max(m, down)", "Clip"),
+        ("m = Max(x, down) y = Min(m, half)", "Clip"),
+        ("m = Relu(x) y = Max(m, up)", "Clip"),
+        ("m = Max(x, zero) y = Min(m, up)", "Relu"),
+    ],
+)
+def test_an_infinite_bound_bounds_as_before(opset: int, body: str, op: str) -> None:
+    feed = {"x": np.array([[-np.inf, -3.4e38, -1, 0, 0.25, 9, 3.4e38, np.inf]] * 2, F)}
+    model = model_of(body, opset=opset)
+    before = run(model, **feed)
+    after = cleaned(model).model
+    assert ops(after) == [op]
+    np.testing.assert_array_equal(run(after, **feed), before)
 
 
 def test_a_sigmoid_that_is_read_elsewhere_stays_beside_the_silu() -> None:

@@ -202,6 +202,7 @@ def test_a_folder_is_read_deep_in_order_and_tells_what_it_skips(tmp_path):
     samples = open_samples(tmp_path, [X], Preparation(scale=1))
     assert samples.names == ("a.jpg", "b/1.bmp", "b/2.png")
     assert codes(samples) == ["skipped-files"]
+    assert "1 file is no image and is skipped: " in str(samples.notices[0])
     assert "readme.txt" in str(samples.notices[0])
     assert [feed["x"].shape for feed in samples] == [(1, 3, 8, 8)] * 3
 
@@ -213,6 +214,7 @@ def test_images_that_cannot_be_decoded_are_listed_and_skipped(tmp_path):
     (tmp_path / "c.png").write_bytes(b"version https://git-lfs.github.com/spec/v1")
     samples = open_samples(tmp_path, [X], Preparation(scale=1))
     assert samples.names == ("a.png",)
+    assert "2 of 3 images cannot be decoded and are skipped" in str(samples.notices[0])
     assert "b.jpg: the JPEG data are cut short" in str(samples.notices[0])
     assert "c.png: cannot be decoded" in str(samples.notices[0])
 
@@ -241,13 +243,13 @@ def test_a_limit_takes_samples_evenly_spread(tmp_path):
     assert samples.names == ("0.png", "3.png", "6.png")
 
 
-def test_shards_hold_each_sample_once(tmp_path):
+def test_selections_of_all_indices_hold_each_sample_once(tmp_path):
     np.save(tmp_path / "1.npy", stack(5))
     np.save(tmp_path / "2.npy", stack(2) + 1)
     samples = open_samples([tmp_path / "1.npy", tmp_path / "2.npy"], [X])
     whole = [feed["x"].tobytes() for feed in samples]
-    shards = [feed["x"].tobytes() for part in range(3) for feed in samples.shard(part, 3)]
-    assert sorted(shards) == sorted(whole)
+    parts = [feed["x"].tobytes() for part in range(3) for feed in samples.select(range(part, 7, 3))]
+    assert sorted(parts) == sorted(whole)
 
 
 def test_a_photo_lies_upright_as_its_exif_says(tmp_path):

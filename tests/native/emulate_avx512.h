@@ -61,19 +61,80 @@ inline V dpbusd(V acc, V a, V b) {
     return int32_t(sum);
   });
 }
-inline __m128i narrow(V a) {
-  int8_t b[16];
-  for (int i = 0; i < 16; ++i) b[i] = int8_t(a.d[i]);
-  return _mm_loadu_si128(reinterpret_cast<const __m128i *>(b));
+inline V xor_si512(V a, V b) { return map32([&](int i) { return a.d[i] ^ b.d[i]; }); }
+inline V mullo_epi32(V a, V b) { return map32([&](int i) { return int32_t(u(a.d[i]) * u(b.d[i])); }); }
+inline V sllv_epi32(V a, V n) {
+  return map32([&](int i) { return u(n.d[i]) > 31 ? 0 : int32_t(u(a.d[i]) << n.d[i]); });
 }
+inline V sub_epi64(V a, V b) { return map64([&](int i) { return int64_t(uint64_t(q(a, i)) - uint64_t(q(b, i))); }); }
+inline V min_epi64(V a, V b) { return map64([&](int i) { return q(a, i) < q(b, i) ? q(a, i) : q(b, i); }); }
+inline V max_epi64(V a, V b) { return map64([&](int i) { return q(a, i) > q(b, i) ? q(a, i) : q(b, i); }); }
+inline V slli_epi64(V a, unsigned n) {
+  return map64([&](int i) { return n > 63 ? 0 : int64_t(uint64_t(q(a, i)) << n); });
+}
+inline V sllv_epi64(V a, V n) {
+  return map64([&](int i) { return uint64_t(q(n, i)) > 63 ? 0 : int64_t(uint64_t(q(a, i)) << q(n, i)); });
+}
+inline V srav_epi64(V a, V n) {
+  return map64([&](int i) { return q(a, i) >> (uint64_t(q(n, i)) > 63 ? 63 : q(n, i)); });
+}
+template <class F>
+Mask mask32(F f) { int m = 0; for (int i = 0; i < 16; ++i) m |= int(f(i)) << i; return Mask(m); }
+inline Mask cmplt_epi32(V a, V b) { return mask32([&](int i) { return a.d[i] < b.d[i]; }); }
+inline Mask cmpeq_epi32(V a, V b) { return mask32([&](int i) { return a.d[i] == b.d[i]; }); }
+inline V permutexvar_epi32(V at, V a) { return map32([&](int i) { return a.d[at.d[i] & 15]; }); }
+inline V shuffle_masked(V other, Mask m, V a, int order) {
+  return map32([&](int i) { return m >> i & 1 ? a.d[i / 4 * 4 + (order >> i % 4 * 2 & 3)] : other.d[i]; });
+}
+inline V setr_epi32(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l, int m, int n,
+                    int o, int p) {
+  return V{{a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p}};
+}
+inline V set4_epi32(int d, int c, int b, int a) {
+  return map32([&](int i) { return i % 4 == 0 ? a : i % 4 == 1 ? b : i % 4 == 2 ? c : d; });
+}
+
+// Bytes and words: on each half by AVX2, whose instructions work within 128 bits as those of AVX-512 do.
+template <class F>
+V halves(V a, V b, F f) {
+  V v;
+  for (int i = 0; i < 16; i += 8) {
+    const __m256i x = _mm256_loadu_si256((const __m256i *)(a.d + i));
+    const __m256i y = _mm256_loadu_si256((const __m256i *)(b.d + i));
+    _mm256_storeu_si256((__m256i *)(v.d + i), f(x, y));
+  }
+  return v;
+}
+inline V packs_epi32(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) { return _mm256_packs_epi32(x, y); }); }
+inline V packs_epi16(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) { return _mm256_packs_epi16(x, y); }); }
+inline V adds_epi16(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) { return _mm256_adds_epi16(x, y); }); }
+inline V min_epi8(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) { return _mm256_min_epi8(x, y); }); }
+inline V max_epi8(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) { return _mm256_max_epi8(x, y); }); }
+inline V shuffle_epi8(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) { return _mm256_shuffle_epi8(x, y); }); }
+inline V srai_epi16(V a, int n) { return halves(a, a, [n](__m256i x, __m256i) { return _mm256_srai_epi16(x, n); }); }
+inline V set1_epi8(int8_t x) { V v; memset(&v, x, 64); return v; }
+inline V set1_epi16(int16_t x) { return set1_epi32(int32_t(uint16_t(x) * 0x10001u)); }
+inline __m256i half(V a, int which) { return _mm256_loadu_si256((const __m256i *)(a.d + 8 * which)); }
+inline __m128i quarter(V a, int which) { return _mm_loadu_si128((const __m128i *)(a.d + 4 * which)); }
+inline __m256i low_half(V a) { return half(a, 0); }
+inline __m128i low_quarter(V a) { return quarter(a, 0); }
+
 inline void store_masked(void *p, Mask m, __m128i v) {
   int8_t b[16];
   memcpy(b, &v, 16);
   for (int i = 0; i < 16; ++i)
     if (m >> i & 1) static_cast<int8_t *>(p)[i] = b[i];
 }
+inline __m128i load_masked(Mask m, const void *p) {
+  int8_t b[16] = {};
+  for (int i = 0; i < 16; ++i)
+    if (m >> i & 1) b[i] = static_cast<const int8_t *>(p)[i];
+  return _mm_loadu_si128((const __m128i *)b);
+}
 }  // namespace emulated
 
+#undef _mm512_setr_epi32
+#undef _mm512_set4_epi32
 #define __m512i emulated::V
 #define __mmask16 emulated::Mask
 #define _mm512_loadu_si512 emulated::load
@@ -94,5 +155,33 @@ inline void store_masked(void *p, Mask m, __m128i v) {
 #define _mm512_madd_epi16 emulated::madd_epi16
 #define _mm512_i32gather_epi32 emulated::gather
 #define _mm512_dpbusd_epi32 emulated::dpbusd
-#define _mm512_cvtepi32_epi8 emulated::narrow
 #define _mm_mask_storeu_epi8 emulated::store_masked
+#define _mm512_xor_si512 emulated::xor_si512
+#define _mm512_mullo_epi32 emulated::mullo_epi32
+#define _mm512_sllv_epi32 emulated::sllv_epi32
+#define _mm512_sub_epi64 emulated::sub_epi64
+#define _mm512_min_epi64 emulated::min_epi64
+#define _mm512_max_epi64 emulated::max_epi64
+#define _mm512_slli_epi64 emulated::slli_epi64
+#define _mm512_sllv_epi64 emulated::sllv_epi64
+#define _mm512_srav_epi64 emulated::srav_epi64
+#define _mm512_permutexvar_epi32 emulated::permutexvar_epi32
+#define _mm512_setr_epi32 emulated::setr_epi32
+#define _mm512_set4_epi32 emulated::set4_epi32
+#define _mm512_packs_epi32 emulated::packs_epi32
+#define _mm512_packs_epi16 emulated::packs_epi16
+#define _mm512_adds_epi16 emulated::adds_epi16
+#define _mm512_min_epi8 emulated::min_epi8
+#define _mm512_max_epi8 emulated::max_epi8
+#define _mm512_shuffle_epi8 emulated::shuffle_epi8
+#define _mm512_srai_epi16 emulated::srai_epi16
+#define _mm512_set1_epi8 emulated::set1_epi8
+#define _mm512_set1_epi16 emulated::set1_epi16
+#define _mm512_cmplt_epi32_mask emulated::cmplt_epi32
+#define _mm512_cmpeq_epi32_mask emulated::cmpeq_epi32
+#define _mm512_mask_shuffle_epi32 emulated::shuffle_masked
+#define _mm512_castsi512_si256 emulated::low_half
+#define _mm512_castsi512_si128 emulated::low_quarter
+#define _mm512_extracti64x4_epi64 emulated::half
+#define _mm512_extracti32x4_epi32 emulated::quarter
+#define _mm_maskz_loadu_epi8 emulated::load_masked

@@ -51,8 +51,9 @@ struct Case {
 
 inline int blocks_of(int channels) { return (channels + 15) / 16; }
 
-// Weights in the stored layout, zero where padded, and wsum to match.
-inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int coutg, bool depthwise, bool wild_f) {
+// Weights in the stored layout, zero where padded, and wsum to match; with `every` all of them are that.
+inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int coutg, bool depthwise, bool wild_f,
+                         int every) {
   const int quads = depthwise ? 1 : (cing + 3) / 4, tap_bytes = depthwise ? 16 : quads * 64;
   c.w.assign(size_t(blocks) * taps * tap_bytes, 0);
   c.params.assign(size_t(blocks) * 64, 0);
@@ -65,7 +66,7 @@ inline void make_weights(Case &c, Random &r, int taps, int cing, int blocks, int
       int sum = 0;
       for (int tap = 0; tap < taps; ++tap)
         for (int i = 0; i < (depthwise ? 1 : cing); ++i) {
-          const int v = r.in(0, outliers) ? r.in(-largest, largest - 1) : r.in(-128, 127);
+          const int v = every ? every : r.in(0, outliers) ? r.in(-largest, largest - 1) : r.in(-128, 127);
           const size_t at = (size_t(b) * taps + tap) * tap_bytes + (depthwise ? lane : i / 4 * 64 + lane * 4 + i % 4);
           c.w[at] = int8_t(v), sum += v;
         }
@@ -91,8 +92,14 @@ inline Case *make_case(uint32_t seed) {
   if (r.in(0, 5) == 0) t.kh = t.kw = 1;
   t.sh = r.in(1, 3), t.sw = r.in(0, 3) ? t.sh : r.in(1, 3);
   t.dh = r.in(0, 2) ? 1 : r.in(1, 3), t.dw = r.in(0, 3) ? t.dh : r.in(1, 3);
+  // as many channels as the exact integers of Winograd's forms just hold, or one more
+  const bool winograd = r.in(0, 24) == 0;
   int coutg;
-  if (t.kind == MacKind::depthwise) {
+  if (winograd) {
+    const int many[] = {9, 24, 227, 228, 228};
+    t.kind = MacKind::conv, t.kh = t.kw = 3, t.sh = t.sw = t.dh = t.dw = 1;
+    t.group = 1, t.in_c = r.of(many), coutg = t.out_c = r.of(channels);
+  } else if (t.kind == MacKind::depthwise) {
     const int mult = r.in(0, 3) ? 1 : r.in(1, 4);
     t.in_c = r.of(channels), t.group = t.in_c, t.out_c = t.in_c * mult, coutg = t.out_c;
   } else {
@@ -104,7 +111,8 @@ inline Case *make_case(uint32_t seed) {
   // output size first, then an input that reaches it
   t.pt = r.in(0, (t.kh - 1) * t.dh), t.pl = r.in(0, (t.kw - 1) * t.dw);
   t.in_h = r.in(1, 14), t.in_w = r.in(1, 14);
-  if (r.in(0, 60) == 0) {  // now and then large enough for what only pays there
+  if (winograd) t.in_h = r.in(8, 20), t.in_w = r.in(8, 20);
+  if (!winograd && r.in(0, 60) == 0) {  // now and then large enough for what only pays there
     t.in_h = r.in(20, 40), t.in_w = r.in(20, 40);
     t.kh = t.kw = r.in(1, 3), t.pt = t.pl = r.in(0, t.kh - 1), t.dh = t.dw = 1;
   }
@@ -152,13 +160,14 @@ inline Case *make_case(uint32_t seed) {
   const size_t x_bytes = size_t(t.view_h - 1) * t.x_row + size_t(t.view_w - 1) * t.x_pixel + t.in_c;
   c->x = new Guarded(x_bytes);
   r.fill(c->x->data, x_bytes);
-  if (r.in(0, 4) == 0) memset(c->x->data, r.in(0, 1) ? -128 : 127, x_bytes);
+  if (r.in(0, winograd ? 1 : 4) == 0) memset(c->x->data, r.in(0, 2) ? -128 : 127, x_bytes);
   t.x = reinterpret_cast<int8_t *>(c->x->data);
   t.x_zp = r.in(0, 3) ? r.in(-128, 127) : 0, t.out_zp = r.in(-128, 127), t.act = r.in(0, 1);
   t.lo = r.in(0, 1) ? -128 : r.in(-128, 0), t.hi = r.in(0, 1) ? 127 : r.in(0, 127);
   const bool depthwise = t.kind == MacKind::depthwise;
   const int blocks = depthwise ? blocks_of(t.out_c) : t.group * blocks_of(coutg);
-  make_weights(*c, r, t.kh * t.kw, t.in_c / t.group, blocks, coutg, depthwise, r.in(0, 3) == 0);
+  make_weights(*c, r, t.kh * t.kw, t.in_c / t.group, blocks, coutg, depthwise, r.in(0, 3) == 0,
+               winograd ? r.in(0, 2) * (r.in(0, 3) ? -64 : 63) : 0);
   const int first = depthwise ? t.oc / 16 : t.oc / coutg * blocks_of(coutg) + t.oc % coutg / 16;
   t.params = c->params.data() + first * 64;
   t.w = c->w.data() + c->w.size() / size_t(blocks) * size_t(first);

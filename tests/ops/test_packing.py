@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axtool.ops import packing as pk
+from tests.ops.unpacking import unpack_conv_transpose, unpack_conv_weights, unpack_depthwise, unpack_params
 
 CHANNELS = st.sampled_from([1, 2, 3, 4, 5, 7, 15, 16, 17, 33, 65])
 KERNELS = st.tuples(st.integers(1, 4), st.integers(1, 4))
@@ -20,14 +21,14 @@ def test_conv_weights_survive_packing(coutg, cing, kernel, group, seed):
     w = random_int8(seed, coutg * group, cing, *kernel)
     flat = pk.pack_conv_weights(w, group)
     assert flat.size == group * pk.blocks(coutg) * pk.conv_block_bytes(kernel, cing)
-    np.testing.assert_array_equal(pk.unpack_conv_weights(flat, coutg * group, cing, kernel, group), w)
+    np.testing.assert_array_equal(unpack_conv_weights(flat, coutg * group, cing, kernel, group), w)
 
 
 @given(CHANNELS, CHANNELS, KERNELS, st.integers(1, 4), st.integers(0, 99))
 def test_conv_transpose_weights_survive_packing(coutg, cing, kernel, group, seed):
     w = random_int8(seed, cing * group, coutg, *kernel)
     flat = pk.pack_conv_transpose(w, group)
-    np.testing.assert_array_equal(pk.unpack_conv_transpose(flat, cing * group, coutg, kernel, group), w)
+    np.testing.assert_array_equal(unpack_conv_transpose(flat, cing * group, coutg, kernel, group), w)
 
 
 @given(CHANNELS, KERNELS, st.integers(0, 99))
@@ -35,7 +36,7 @@ def test_depthwise_weights_survive_packing(cout, kernel, seed):
     w = random_int8(seed, cout, 1, *kernel)
     flat = pk.pack_depthwise(w)
     assert flat.size == pk.blocks(cout) * pk.depthwise_block_bytes(kernel)
-    np.testing.assert_array_equal(pk.unpack_depthwise(flat, cout, kernel), w)
+    np.testing.assert_array_equal(unpack_depthwise(flat, cout, kernel), w)
 
 
 @given(CHANNELS, st.integers(1, 4), st.integers(0, 99))
@@ -43,7 +44,7 @@ def test_params_survive_packing(coutg, group, seed):
     rows = np.random.default_rng(seed).integers(-(2**31), 2**31, (4, coutg * group), dtype=np.int64)
     flat = pk.pack_params(*rows, group)
     assert flat.dtype == np.int32
-    np.testing.assert_array_equal(pk.unpack_params(flat, coutg * group, group), rows)
+    np.testing.assert_array_equal(unpack_params(flat, coutg * group, group), rows)
 
 
 def test_a_conv_weight_is_where_the_layout_says():

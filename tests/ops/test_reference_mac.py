@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axtool.ops.arithmetic import interpolate, qfp
-from axtool.ops.packing import fold_bias, pack_conv_weights, pack_params, unpack_params
+from axtool.ops.packing import fold_bias, pack_conv_weights, pack_params
 from axtool.ops.reference import compute
 from axtool.ops.tables import interp_table
 from axtool.ops.unary import evaluate
 from axtool.types import QFormat
 from tests.ops.cases import Case, random_case, whole_box
 from tests.ops.ort import hwc, nchw, run_node
+from tests.ops.unpacking import unpack_params
 
 SEEDS = st.integers(0, 2**32 - 1)
 EXAMPLES = 50

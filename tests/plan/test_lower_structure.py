@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axtool.ops.packing import unpack_params
 from axtool.plan.build import plan
 from axtool.plan.lower import lower
 from axtool.plan.lower_mac_layer import Filters, fit_accumulator
 from axtool.sim.images import run_plan
 from axtool.target_file import load_target
 from axtool.types import Program, QFormat
+from tests.ops.unpacking import unpack_params
 from tests.plan.lower_case import Case, quantized, run_whole, target, whole_values
 
 

@@ -289,7 +289,7 @@ def test_of_texts_only_copies_are_told():
         facts.add(index, {"words": text})
     told = {n.code: n.what for n in data_notices(facts, [], "minmax")}
     assert set(told) == {"few-samples", "duplicate-samples"}
-    assert told["duplicate-samples"] == "1 calibration samples are copies of others: 2 = 0"
+    assert told["duplicate-samples"] == "1 calibration sample is a copy of another: 2 = 0"
 
 
 def test_progress_is_told_after_each_sample():

@@ -8,11 +8,12 @@ from math import ceil
 import pytest
 
 from axtool.plan.build import plan
+from axtool.plan.tile_boxes import grid
 from axtool.target_file import load_target
 from axtool.timing.clock import time_plan
 from axtool.timing.cost import CostModel, peak_macs
 from axtool.types import Program, Tile
-from tests.plan.hand_programs import Net
+from tests.plan.hand_programs import Net, every_op
 
 CHIP = load_target("qc-u-1d5-8mb")
 DRAIN, REQUANTIZE, SHIFT, PORT = 3, 10.3, 6.05, 64
@@ -30,6 +31,16 @@ def conv(cin: int, cout: int, k: int, h: int = 32, w: int = 32, **options) -> Pr
 @pytest.mark.parametrize(("cin", "cout", "k"), [(64, 64, 3), (256, 64, 1), (3, 64, 7), (17, 33, 5)])
 def test_a_tile_of_a_convolution_takes_its_steps_and_a_drain_for_each_channel(cin, cout, k):
     assert cost(conv(cin, cout, k), Tile(0, 0, 0, 32, 32, cout)).mac == cout * (k * k * ceil(cin / 16) + DRAIN)
+
+
+@pytest.mark.parametrize("size", [(3, 5, 7), (4, 4, 16), (1, 7, 3)])
+def test_the_cost_of_a_tile_does_not_depend_on_those_asked_for_before(size):
+    program = every_op()
+    model = CostModel(program, CHIP)
+    for at, layer in enumerate(program.layers):
+        _, *dims = program.tensors[layer.outputs[0]].shape
+        for tile in grid(Tile(0, 0, 0, *dims), size, True):
+            assert model.cost(at, tile) == CostModel(program, CHIP).cost(at, tile), (layer.op, tile)
 
 
 def test_a_tile_that_fills_part_of_the_array_costs_as_much_as_a_full_one():

@@ -15,7 +15,7 @@ from axtool.target import Target
 from axtool.target_file import load_target, set_values
 from axtool.timing.clock import time_plan
 from axtool.timing.ledger import CATEGORIES, Timing
-from axtool.types import Plan, Program
+from axtool.types import Command, Event, Plan, Program
 from tests.plan.hand_programs import Net, every_op, residual_net
 
 CHIP = load_target("qc-u-1d5-8mb")
@@ -73,6 +73,32 @@ def test_the_events_of_the_array_are_the_ledger(case):
         if event.lane == "array":
             spent[event.category] += event.end - event.start
     assert spent == timing.ledger
+
+
+def moves(made: Plan, timing: Timing) -> list[tuple[Command, Event]]:
+    """The transfers in the order of the commands, with when they run: each lane keeps that order."""
+    lanes = {lane: iter([e for e in timing.events if e.lane == lane]) for lane in ("dma read", "dma write")}
+    lane_of = {"load": "dma read", "store": "dma write"}
+    return [(c, next(lanes[lane_of[c.kind]])) for c in made.commands if c.kind in lane_of]
+
+
+@pytest.mark.parametrize("latency", [200, 5000])
+@pytest.mark.parametrize("size", ["8KiB", "16KiB", "24KiB", "32KiB"])
+def test_a_transfer_waits_for_those_in_front_of_it_that_use_its_bytes(size: str, latency: int):
+    target = set_values(CHIP, {"memory.ocm_bytes": size, "external.latency_cycles": latency})
+    made = plan(residual_net(), target)
+    done: list[tuple[Command, Event]] = []
+    met = 0
+    for command, event in moves(made, time_plan(made, target)):
+        source, place = command.reads[0], command.writes[0]
+        for before, ended in done:
+            read, written = before.reads[0], before.writes[0]
+            pairs = ((source, written), (place, read), (place, written))
+            if any(a.memory == b.memory and a.meets(b.offset, b.end) for a, b in pairs):
+                met += 1
+                assert event.start >= ended.end, (before, command)
+        done.append((command, event))
+    assert met > 10
 
 
 def test_no_event_ends_after_the_frame(case):

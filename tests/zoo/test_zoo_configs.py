@@ -121,6 +121,9 @@ FAULTS = {
     "labels that are no text": (
         GOOD.format(name="mine", path="m") + "task: {kind: classification, labels: [1]}\n", "labels",
     ),
+    "a figure that nothing measures": (
+        GOOD.format(name="mine", path="m") + "expected: [{metric: map50, minimum: 0.7}]\n", "metric",
+    ),
     "no target": (GOOD.format(name="mine", path="m") + "targets: []\n", "targets"),
 }  # fmt: skip
 
@@ -131,6 +134,10 @@ def test_a_bad_config_is_refused_with_its_fault(tmp_path: Path, name: str) -> No
     with pytest.raises(UsageError) as caught:
         read_config(write(tmp_path, text))
     assert said in "\n".join((str(caught.value), *caught.value.details))
+
+
+def test_the_input_is_told_as_the_other_commands_tell_it() -> None:
+    assert "as the file says; letterbox 160x160 filled with 114, RGB, x 1/255\n" in axzoo("info", "digits-v8det").out
 
 
 def test_every_fault_of_a_config_is_listed(tmp_path: Path) -> None:

@@ -19,13 +19,10 @@ from axtool.graph.passes.fold_constants import evaluate, fold_constants, replace
 from axtool.graph.passes.quant_params import KINDS, format_of, make_format, params_of, quantizers, same_params
 from axtool.graph.passes.scale_mac import MACS, out_channels
 from axtool.graph.passes.work import Work, constant, made_by, only_reader
+from axtool.ops.moves import MOVES
 from axtool.types import QFormat
 
-# Ops that only move numbers: they commute with quantization.
-MOVES = (
-    "MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Concat", "DepthToSpace",
-    "SpaceToDepth", "Identity", "Gather",
-)  # fmt: skip
+MOVED = (*MOVES, "Concat", "Gather")  # they commute with quantization
 SIGNED = (*MACS, "Add", "Sub")  # their results are negative now and then, unless a Relu follows
 
 
@@ -51,7 +48,7 @@ def absorb_qdq(work: Work) -> int:
 def lift_moves(work: Work) -> int:
     """Q, Reshape of the integers  ->  Q, DQ, Reshape, Q: so that each Q meets a DQ."""
     count = 0
-    for node in work.nodes(*MOVES, "Resize"):
+    for node in work.nodes(*MOVED, "Resize"):
         if node.op_type == "Resize" and work.attrs(node).get("mode") != "nearest":
             continue
         data = [value for value in node.inputs if value is not None and constant(value) is None]
@@ -74,7 +71,7 @@ def lift_moves(work: Work) -> int:
 def raise_dequantizers(work: Work) -> int:
     """A quantized input, Transpose, DQ  ->  the input, DQ, Transpose: the host converts, the device moves."""
     count = 0
-    for node in work.nodes(*MOVES):
+    for node in work.nodes(*MOVED):
         source, reader = node.inputs[0], only_reader(node.outputs[0])
         if source is None or not source.is_graph_input() or len(node.outputs) != 1 or node.op_type == "Concat":
             continue
@@ -189,7 +186,7 @@ def _weight_formats(work: Work) -> None:
     through: list[tuple[ir.Node, ir.Value]] = []
     for node in work.nodes(*MACS):
         value = node.inputs[1]
-        while value is not None and value not in work.quantized and (maker := made_by(value, *MOVES)) is not None:
+        while value is not None and value not in work.quantized and (maker := made_by(value, *MOVED)) is not None:
             value = maker.inputs[0]
         if value is not None and value in work.quantized:
             through.append((node, value))

@@ -1,6 +1,7 @@
 """Max(x, 0), Min(Max(x, a), b), Clip after Relu, Clip of Clip  ->  one Relu or Clip;  Max(x, a*x)  ->  LeakyRelu.
 
-onnxruntime lets NaN through either form. Bounds that cross (min > max) are left as they are.
+onnxruntime lets NaN through either form. Bounds that cross (min > max) are left as they are. Infinite bounds are
+written as such: Clip without a bound ends at the largest float, Max and Min let infinity through.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import numpy as np
 import onnx_ir as ir
 
 from axtool.graph.passes.work import Work, feeds_only, is_float, made_by, rank_of, scalar
-
-FLT_MAX = float(np.finfo(np.float32).max)
 
 
 def fuse_clip(work: Work) -> int:
@@ -75,14 +74,12 @@ def _write(work: Work, node: ir.Node, value: ir.Value, lo: float, hi: float) -> 
     if (lo, hi) == (0.0, math.inf):
         work.become(node, "Relu", [value])
     elif work.opset < 11:
-        work.become(node, "Clip", [value], min=max(lo, -FLT_MAX), max=min(hi, FLT_MAX))
+        work.become(node, "Clip", [value], min=lo, max=hi)
     else:
         dtype = value.dtype.numpy() if value.dtype is not None else np.dtype(np.float32)
-        limits = [
-            None if math.isinf(bound) else work.add_constant(np.array(bound, dtype), f"{node.outputs[0].name}_{side}")
-            for side, bound in (("min", lo), ("max", hi))
-        ]
-        work.become(node, "Clip", [value, *limits] if limits[1] is not None else [value, limits[0]])
+        stem = node.outputs[0].name
+        limits = [work.add_constant(np.array(b, dtype), f"{stem}_{side}") for side, b in (("min", lo), ("max", hi))]
+        work.become(node, "Clip", [value, *limits])
     return True
 
 

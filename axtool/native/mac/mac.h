@@ -57,6 +57,7 @@ size_t mac_frozen_bytes(const MacFrozen &frozen);
 
 // How a box should be cut for `threads` workers: rows of a piece, channels of a piece (a multiple of 16, or on).
 struct MacPieces { int rows, channels; };
+int mac_row_unit(const MacTask &task);  // rows that are computed together: a piece should be of whole ones
 MacPieces mac_pieces(const MacTask &task, Isa isa, int threads);
 
 Isa best_isa();                        // of this CPU

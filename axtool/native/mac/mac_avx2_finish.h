@@ -24,17 +24,26 @@ struct Avx2Scale {
   }
 };
 
+// What avx2_scale makes of 8 sums has channels 0 2 1 3 4 6 5 7: one shuffle joins even and odd so, and the last shuffle of
+// the bytes sets them right.
+
 // f == 31 and m < 2^30 in every lane: the result is the upper half of acc * 2m + 2^31.
 struct Avx2Doubled {
   __m256i m_even, m_odd;
   Avx2Doubled(const BlockOut &out, int c) : m_even(avx2_load(out.even + c)), m_odd(avx2_load(out.odd + c)) {}
 };
 
+// The lower (0x88) or upper (0xdd) halves of both.
+template <int kHalves>
+inline __m256i avx2_join(__m256i even, __m256i odd) {
+  return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(even), _mm256_castsi256_ps(odd), kHalves));
+}
+
 inline __m256i avx2_scale(__m256i acc, const Avx2Doubled &s) {
   const __m256i half = _mm256_set1_epi64x(int64_t(1) << 31);
   const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, s.m_even), half);
   const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), s.m_odd), half);
-  return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+  return avx2_join<0xdd>(even, odd);
 }
 
 // The same with sums that are limited and shifted first (see mac_limit).
@@ -63,7 +72,7 @@ inline __m256i avx2_scale(__m256i acc, const Avx2Scale &s) {
   even = avx2_limit(even, _mm256_sllv_epi64(lo, s.f_even), _mm256_sllv_epi64(hi, s.f_even));
   odd = avx2_limit(odd, _mm256_sllv_epi64(lo, s.f_odd), _mm256_sllv_epi64(hi, s.f_odd));
   even = _mm256_srlv_epi64(even, s.f_even), odd = _mm256_srlv_epi64(odd, s.f_odd);
-  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+  return avx2_join<0x88>(even, odd);
 }
 
 // The 4 bytes at table + 512 + at in each lane. The index has a register of its own: qemu 7.2, under which the bits are
@@ -120,25 +129,48 @@ struct Avx2Values {
   }
 };
 
-// act 1 by value: the pack's saturation is the clamp to int16, the rest is one load and one store a byte.
+// Byte `at` of v = by_value[value]. In assembly: GCC would store each byte by itself, which takes twice as long.
+#define AVX2_LOOK_UP(v, at, value)                          \
+  asm("vpinsrb $" #at ", (%1,%2), %0, %0"                   \
+      : "+x"(v)                                             \
+      : "r"(by_value), "r"(uint64_t(value)), "m"(*reinterpret_cast<const int8_t(*)[65536]>(by_value)))
+
+// Four values in the order of avx2_scale to bytes [at, at + 4) of v.
+#define AVX2_LOOK_UP4(v, four, a, b, c, d)   \
+  AVX2_LOOK_UP(v, a, uint16_t(four));        \
+  AVX2_LOOK_UP(v, c, uint16_t(four >> 16));  \
+  AVX2_LOOK_UP(v, b, uint16_t(four >> 32));  \
+  AVX2_LOOK_UP(v, d, four >> 48)
+
+// act 1 by value: the pack's saturation is the clamp to int16, the rest is one load a byte. All values of some pixels
+// first: they are read back in fours, long after they were written.
 template <class Scale>
 void avx2_finish_values(const Scale &s0, const Scale &s1, const BlockOut &out, int n, const __m256i (*acc)[2],
                         int8_t *const *y, int c) {
+  constexpr int kPixels = 16;
   const int8_t *const by_value = out.by_value;  // read once: a store of a byte may change anything
   const int channels = out.channels;
-  for (int i = 0; i < n; ++i) {
-    alignas(32) uint16_t v[16];
-    const __m256i packed = _mm256_packs_epi32(avx2_scale(acc[i][0], s0), avx2_scale(acc[i][1], s1));
-    _mm256_store_si256((__m256i *)v, _mm256_permute4x64_epi64(packed, 0xd8));
-    int8_t *to = y[i] + c;
-    if (channels == 16) {
-      for (int k = 0; k < 16; ++k) to[k] = by_value[v[k]];
-    } else {
-      for (int k = 0; k < channels; ++k) to[k] = by_value[v[k]];
+  for (int first = 0; first < n; first += kPixels) {
+    alignas(32) uint64_t values[kPixels][4];    // channels 0-3, 8-11, 4-7, 12-15
+    const int some = mac_min(kPixels, n - first);
+    for (int i = 0; i < some; ++i) {
+      const __m256i *sums = acc[first + i];
+      _mm256_store_si256((__m256i *)values[i], _mm256_packs_epi32(avx2_scale(sums[0], s0), avx2_scale(sums[1], s1)));
+    }
+    for (int i = 0; i < some; ++i) {
+      __m128i low = _mm_setzero_si128(), high = low;
+      uint64_t a = values[i][0], b = values[i][1];
+      asm("" : "+r"(a), "+r"(b));  // in registers, not each value read from memory
+      AVX2_LOOK_UP4(low, a, 0, 1, 2, 3);
+      AVX2_LOOK_UP4(high, b, 0, 1, 2, 3);
+      a = values[i][2], b = values[i][3];
+      asm("" : "+r"(a), "+r"(b));  // in registers, not each value read from memory
+      AVX2_LOOK_UP4(low, a, 4, 5, 6, 7);
+      AVX2_LOOK_UP4(high, b, 4, 5, 6, 7);
+      avx2_store(y[first + i] + c, _mm_unpacklo_epi64(low, high), channels);
     }
   }
 }
-
 template <bool kAct, class Scale>
 inline __m256i avx2_value(const MacTask &t, const Scale &s, __m256i acc) {
   acc = avx2_scale(acc, s);
@@ -154,12 +186,14 @@ AVX2_INLINE void avx2_finish_as(const MacTask &t, const Scale &s0, const Scale &
   const __m256i zp = _mm256_set1_epi16(int16_t(kAct ? 0 : t.out_zp));
   const __m256i lo = _mm256_set1_epi8(int8_t(t.lo)), hi = _mm256_set1_epi8(int8_t(t.hi));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i within = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
   for (int i = 0; i < n; i += 2) {  // two pixels at a time: the packs saturate, which is the clamp to int8
     const int k = i + 1 < n ? i + 1 : i;
     const __m256i a = _mm256_packs_epi32(avx2_value<kAct>(t, s0, acc[i][0]), avx2_value<kAct>(t, s1, acc[i][1]));
     const __m256i b = _mm256_packs_epi32(avx2_value<kAct>(t, s0, acc[k][0]), avx2_value<kAct>(t, s1, acc[k][1]));
     __m256i q = _mm256_packs_epi16(_mm256_adds_epi16(a, zp), _mm256_adds_epi16(b, zp));
-    q = _mm256_min_epi8(_mm256_max_epi8(_mm256_permutevar8x32_epi32(q, order), lo), hi);
+    q = _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(q, order), within);
+    q = _mm256_min_epi8(_mm256_max_epi8(q, lo), hi);
     avx2_store(y[i] + c, _mm256_castsi256_si128(q), out.channels);
     if (k != i) avx2_store(y[k] + c, _mm256_extracti128_si256(q, 1), out.channels);
   }

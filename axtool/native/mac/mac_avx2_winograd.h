@@ -1,84 +1,63 @@
-// AVX2: 3x3 convolution of stride 1 by Winograd's F(2x2, 3x3), in exact integers.
+// AVX2: 3x3 convolution of stride 1 by Winograd's F(2x2, 3x3) or F(4x4, 3x3), in exact integers.
 //
-// Four outputs cost 16 products a channel instead of 36. With the weight matrix doubled, G' = 2G, all numbers are
-// integers: Y = A^T [(G' g G'^T) * (B^T d B)] A is 4 times the sum. |B^T d B| <= 512 and |G' g G'^T| <= 1152 fit int16.
-// 4 * sum must not leave int32 for the division to be exact: |sum| <= 9 * 2^14 * channels allows 3640 channels.
-//
-// The 16 products of the transformed numbers are 16 matrix products over the channels, each done by avx2_sums.
+// Four outputs cost 16 products a channel instead of 36, or 16 outputs 36 instead of 144. The products of the transformed
+// numbers (see mac_avx2_winograd_forms.h) are kIn * kIn matrix products over the channels, each done by avx2_sums.
 #pragma once
 #include "mac_avx2_finish.h"
 #include "mac_avx2_sums.h"
+#include "mac_avx2_winograd_forms.h"
 #include "mac_conv.h"
 
 namespace axtool {
 namespace {
 
-// The four combinations that the input transform takes along one axis, and the weight transform, and the output's two.
-inline void winograd_input(const __m256i *d, int step, __m256i *v, int out) {
-  v[0] = _mm256_sub_epi16(d[0], d[2 * step]);
-  v[out] = _mm256_add_epi16(d[step], d[2 * step]);
-  v[2 * out] = _mm256_sub_epi16(d[2 * step], d[step]);
-  v[3 * out] = _mm256_sub_epi16(d[step], d[3 * step]);
-}
-
-inline void winograd_weights(__m256i g0, __m256i g1, __m256i g2, __m256i *u, int out) {
-  const __m256i outer = _mm256_add_epi16(g0, g2);
-  u[0] = _mm256_add_epi16(g0, g0);
-  u[out] = _mm256_add_epi16(outer, g1);
-  u[2 * out] = _mm256_sub_epi16(outer, g1);
-  u[3 * out] = _mm256_add_epi16(g2, g2);
-}
-
-inline void winograd_output(const __m256i *m, int step, __m256i *y, int out) {
-  y[0] = _mm256_add_epi32(_mm256_add_epi32(m[0], m[step]), m[2 * step]);
-  y[out] = _mm256_sub_epi32(_mm256_sub_epi32(m[step], m[2 * step]), m[3 * step]);
-}
-
-// I: the direct convolution's instruction set, for its expand and prepare.
-template <class I>
+// I: the direct convolution's instruction set, for its expand and prepare. F: the form.
+template <class I, class F>
 struct WinogradDriver {
-  static constexpr int64_t kInputBytes = 160 << 10;  // transformed input of a band, or
-  static constexpr int kLeastTiles = 64;             // as many tiles as make the weights' transform small beside them
-  static constexpr int kChunk = 24;                  // tiles whose products are kept: 24 KB
+  static constexpr int kTile = F::kTile, kIn = F::kIn, kPositions = kIn * kIn;
+  static constexpr int64_t kInputBytes = F::kInputBytes;  // transformed input of a band, or
+  static constexpr int kLeastTiles = F::kLeastTiles;  // as many tiles as make the weights' transform small beside them
+  static constexpr int kChunk = F::kChunk;            // tiles whose products are kept: about 24 KB
 
   static bool suits(const MacTask &t) {
     const int cin = t.in_c / t.group;
     return t.kind == MacKind::conv && t.kh == 3 && t.kw == 3 && t.sh == 1 && t.sw == 1 && t.dh == 1 && t.dw == 1 &&
-           cin >= 24 && cin <= 3640 && t.oh * t.ow >= 16;
+           cin >= F::kLeastChannels && cin <= F::kMaxChannels && t.oh * t.ow >= 16;
   }
+  static int tiles(const MacTask &t) { return (t.oh + kTile - 1) / kTile * ((t.ow + kTile - 1) / kTile); }
 
   const MacTask &t;
   MacTask even;           // the box with whole tiles; pixels it adds are computed and not stored
   const int tiles_x, tile_rows;
   int band_tile_rows;
-  int16_t *input, *weights;  // [16][tiles][pixel] and [16][quads][64], a position input_step, weight_step further
+  int16_t *input, *weights;  // [position][tiles][pixel], [position][quads][64], one input_step, weight_step further
   int64_t input_step, weight_step;
-  int32_t *products;      // [16][kChunk][16]
+  int32_t *products;      // [position][kChunk][16]
   ConvDriver<I> direct;   // its band and its walk over groups and blocks
   size_t scratch_bytes;
 
   static MacTask whole_tiles(MacTask t) {
-    t.oh = (t.oh + 1) / 2 * 2, t.ow = (t.ow + 1) / 2 * 2;
+    t.oh = (t.oh + kTile - 1) / kTile * kTile, t.ow = (t.ow + kTile - 1) / kTile * kTile;
     return t;
   }
   int tile_rows_for(int pixel) const {
-    const int64_t row = int64_t(tiles_x) * 16 * pixel * 2, least = (kLeastTiles + tiles_x - 1) / tiles_x;
+    const int64_t row = int64_t(tiles_x) * kPositions * pixel * 2, least = (kLeastTiles + tiles_x - 1) / tiles_x;
     const int fit = int(mac_clamp(kInputBytes / row, mac_min(int(least), tile_rows), tile_rows));
     const int bands = (tile_rows + fit - 1) / fit;
     return (tile_rows + bands - 1) / bands;
   }
 
   WinogradDriver(const MacTask &task, void *scratch)
-      : t(task), even(whole_tiles(task)), tiles_x(even.ow / 2), tile_rows(even.oh / 2),
+      : t(task), even(whole_tiles(task)), tiles_x(even.ow / kTile), tile_rows(even.oh / kTile),
         band_tile_rows(tile_rows_for(mac_quads(t.in_c / t.group) * 4)),
-        direct(even, scratch, 2 * band_tile_rows) {
+        direct(even, scratch, kTile * band_tile_rows) {
     Carve carve{static_cast<char *>(scratch), direct.scratch_bytes};
-    // 16 streams a power of two apart would share one set of the cache: a line more sets them apart
+    // streams a power of two apart would share one set of the cache: a line more sets them apart
     input_step = (int64_t(band_tile_rows) * tiles_x * direct.pixel + 31) / 32 * 32 + 32;
     weight_step = int64_t(direct.quads) * 64 + 32;
-    input = static_cast<int16_t *>(carve.take(size_t(16 * input_step) * 2));
-    weights = static_cast<int16_t *>(carve.take(size_t(16 * weight_step) * 2));
-    products = static_cast<int32_t *>(carve.take(size_t(16) * kChunk * 64));
+    input = static_cast<int16_t *>(carve.take(size_t(kPositions * input_step) * 2));
+    weights = static_cast<int16_t *>(carve.take(size_t(kPositions * weight_step) * 2));
+    products = static_cast<int32_t *>(carve.take(size_t(kPositions) * kChunk * 64));
     scratch_bytes = carve.used;
   }
 
@@ -89,7 +68,7 @@ struct WinogradDriver {
     for (int row = 0; row < tile_rows; row += band_tile_rows) {
       const int rows = mac_min(band_tile_rows, tile_rows - row);
       const MacBand plan =
-          mac_plan_band(even, 2 * row, 2 * rows, direct.pixel, direct.quads, true, direct.phases, direct.runs);
+          mac_plan_band(even, kTile * row, kTile * rows, direct.pixel, direct.quads, true, direct.phases, direct.runs);
       for (int group = t.oc / cout; group * cout < end; ++group) {
         direct.fill_band(plan, group * cin);
         transform_input(rows, plan.in_cols);
@@ -103,7 +82,7 @@ struct WinogradDriver {
   void transform_input(int rows, int cols) {
     const int pixel = direct.pixel, tiles = rows * tiles_x;
     for (int i = 0; i < tiles; ++i) {
-      const int16_t *from = direct.band + (i / tiles_x * 2 * int64_t(cols) + i % tiles_x * 2) * pixel;
+      const int16_t *from = direct.band + (i / tiles_x * int64_t(cols) + i % tiles_x) * kTile * pixel;
       int16_t *to = input + int64_t(i) * pixel;
       int c = 0;
       for (; c + 16 <= pixel; c += 16) transform_tile<16>(from + c, int64_t(cols) * pixel, to + c);
@@ -111,22 +90,30 @@ struct WinogradDriver {
     }
   }
 
-  // N channels of one 4x4 patch -> one value for each of the 16 products.
+  // N channels of one patch -> one value for each of the products.
   template <int N>
   void transform_tile(const int16_t *from, int64_t row, int16_t *to) const {
-    __m256i d[16], rows[16], v[16];
-    for (int i = 0; i < 16; ++i) {
-      const int16_t *p = from + i / 4 * row + i % 4 * direct.pixel;
-      d[i] = N == 16 ? _mm256_loadu_si256((const __m256i *)p)
-                     : _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)p));
+    __m256i rows[kPositions];
+#pragma GCC unroll 6
+    for (int x = 0; x < kIn; ++x) {
+      __m256i d[kIn];
+      for (int y = 0; y < kIn; ++y) {
+        const int16_t *p = from + y * row + x * direct.pixel;
+        d[y] = N == 16 ? _mm256_loadu_si256((const __m256i *)p)
+                       : _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)p));
+      }
+      F::input(d, 1, rows + x, kIn);
     }
-    for (int i = 0; i < 4; ++i) winograd_input(d + i, 4, rows + i, 4);
-    for (int i = 0; i < 4; ++i) winograd_input(rows + 4 * i, 1, v + 4 * i, 1);
-    for (int i = 0; i < 16; ++i) {
-      if (N == 16)
-        _mm256_storeu_si256((__m256i *)(to + i * input_step), v[i]);
-      else
-        _mm_storel_epi64((__m128i *)(to + i * input_step), _mm256_castsi256_si128(v[i]));
+#pragma GCC unroll 6
+    for (int y = 0; y < kIn; ++y) {
+      __m256i v[kIn];
+      F::input(rows + kIn * y, 1, v, 1);
+      for (int x = 0; x < kIn; ++x) {
+        if (N == 16)
+          _mm256_storeu_si256((__m256i *)(to + (y * kIn + x) * input_step), v[x]);
+        else
+          _mm_storel_epi64((__m128i *)(to + (y * kIn + x) * input_step), _mm256_castsi256_si128(v[x]));
+      }
     }
   }
 
@@ -135,11 +122,15 @@ struct WinogradDriver {
       alignas(64) int16_t taps[9][64];
       for (int i = 0; i < 9; ++i) I::prepare(from + (int64_t(i) * direct.quads + quad) * 64, taps[i], 1);
       for (int at = 0; at < 64; at += 16) {
-        __m256i g[9], rows[12], u[16];
+        __m256i g[9], rows[3 * kIn];
         for (int i = 0; i < 9; ++i) g[i] = _mm256_load_si256((const __m256i *)(taps[i] + at));
-        for (int i = 0; i < 3; ++i) winograd_weights(g[i], g[3 + i], g[6 + i], rows + i, 3);
-        for (int i = 0; i < 4; ++i) winograd_weights(rows[3 * i], rows[3 * i + 1], rows[3 * i + 2], u + 4 * i, 1);
-        for (int i = 0; i < 16; ++i) _mm256_store_si256((__m256i *)(weights + i * weight_step + quad * 64 + at), u[i]);
+        for (int i = 0; i < 3; ++i) F::weights(g[i], g[3 + i], g[6 + i], rows + i, 3);
+        for (int y = 0; y < kIn; ++y) {
+          __m256i u[kIn];
+          F::weights(rows[3 * y], rows[3 * y + 1], rows[3 * y + 2], u, 1);
+          for (int x = 0; x < kIn; ++x)
+            _mm256_store_si256((__m256i *)(weights + (y * kIn + x) * weight_step + quad * 64 + at), u[x]);
+        }
       }
     }
   }
@@ -162,7 +153,7 @@ struct WinogradDriver {
     const MacRun run = {0, 0, direct.quads};
     const int32_t zero[16] = {};
     const int groups = (count + I::kPixels - 1) / I::kPixels;
-    for (int position = 0; position < 16; ++position) {
+    for (int position = 0; position < kPositions; ++position) {
       const int16_t *x = input + position * input_step + int64_t(first) * direct.pixel;
       const int16_t *w = weights + position * weight_step;
       __m256i(*sums)[2] = reinterpret_cast<__m256i(*)[2]>(products + position * kChunk * 16);
@@ -177,21 +168,35 @@ struct WinogradDriver {
   }
 
   void finish_tile(const BlockOut &out, int k, int tile_y, int tile_x, int c) const {
-    __m256i sums[4][2];
+    __m256i sums[kTile * kTile][2];
     for (int half = 0; half < 2; ++half) {
-      __m256i m[16], rows[8], y[4];
-      for (int i = 0; i < 16; ++i) m[i] = avx2_load(products + (i * kChunk + k) * 16 + 8 * half);
-      for (int i = 0; i < 4; ++i) winograd_output(m + i, 4, rows + i, 4);
-      for (int i = 0; i < 2; ++i) winograd_output(rows + 4 * i, 1, y + 2 * i, 1);
+      const int32_t *from = products + k * 16 + 8 * half;
       const __m256i bias = avx2_load(out.params + 8 * half);
-      for (int i = 0; i < 4; ++i) sums[i][half] = _mm256_add_epi32(_mm256_srai_epi32(y[i], 2), bias);
+      __m256i rows[kTile * kIn];
+#pragma GCC unroll 6
+      for (int x = 0; x < kIn; ++x) {
+        __m256i m[kIn];
+        for (int y = 0; y < kIn; ++y) m[y] = avx2_load(from + (y * kIn + x) * kChunk * 16);
+        F::output(m, 1, rows + x, kIn);
+      }
+#pragma GCC unroll 4
+      for (int y = 0; y < kTile; ++y) {
+        __m256i q[kTile];
+        F::output(rows + kIn * y, 1, q, 1);
+        for (int x = 0; x < kTile; ++x)
+          sums[y * kTile + x][half] = _mm256_add_epi32(F::exact(q[x], y, x), bias);
+      }
     }
-    int8_t *to = t.y + 2 * tile_y * t.y_row + 2 * tile_x * t.y_pixel;
-    int8_t *const y[4] = {to, to + t.y_pixel, to + t.y_row, to + t.y_row + t.y_pixel};
-    const bool right = 2 * tile_x + 1 < t.ow, below = 2 * tile_y + 1 < t.oh;
-    if (right) return avx2_finish(t, out, below ? 4 : 2, sums, y, c);
-    avx2_finish(t, out, 1, sums, y, c);
-    if (below) avx2_finish(t, out, 1, sums + 2, y + 2, c);
+    const int oy = kTile * tile_y, ox = kTile * tile_x;
+    const int right = mac_min(kTile, t.ow - ox), below = mac_min(kTile, t.oh - oy);
+    int8_t *to = t.y + oy * t.y_row + ox * t.y_pixel, *at[kTile * kTile];
+    int n = 0;
+    for (int y = 0; y < below; ++y)
+      for (int x = 0; x < right; ++x, ++n) {
+        at[n] = to + y * t.y_row + x * t.y_pixel;
+        if (right < kTile) sums[n][0] = sums[y * kTile + x][0], sums[n][1] = sums[y * kTile + x][1];
+      }
+    avx2_finish(t, out, n, sums, at, c);
   }
 };
 }  // namespace

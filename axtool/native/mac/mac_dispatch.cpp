@@ -89,11 +89,18 @@ double piece_cycles(const MacTask &t, int rows, int channels) {
   const double inputs = depthwise ? 1 : double(t.in_c) / t.group, taps = double(t.kh) * t.kw;
   const double products = double(rows) * t.ow * mac_blocks(channels) * 16 * taps * inputs;
   const double copied = (double(rows) * t.sh + t.kh) * t.ow * t.sw * (depthwise ? channels : t.in_c);
-  const bool winograd = !depthwise && t.kh == 3 && t.kw == 3 && t.sh == 1 && t.dh == 1;
-  const double per_cycle = depthwise ? 5 : winograd ? 36 : 24;
+  const bool winograd = mac_row_unit(t) > 1;
+  const double per_cycle = depthwise ? 5 : winograd ? 50 : 24;
   return products / per_cycle + copied * (winograd ? 0.5 : 0.15) + channels * taps * inputs * 0.2;
 }
 }  // namespace
+
+// Winograd's tiles are four rows high, of few rows two.
+int mac_row_unit(const MacTask &t) {
+  const bool plain = t.sh == 1 && t.sw == 1 && t.dh == 1 && t.dw == 1;
+  const bool winograd = t.kind == MacKind::conv && t.kh == 3 && t.kw == 3 && plain;
+  return !winograd || t.oh < 4 ? 1 : t.oh < 12 ? 2 : 4;
+}
 
 MacPieces mac_pieces(const MacTask &task, Isa, int threads) {
   const MacPieces whole = {task.oh, task.on};
@@ -101,9 +108,9 @@ MacPieces mac_pieces(const MacTask &task, Isa, int threads) {
   const double all = piece_cycles(task, task.oh, task.on);
   if (threads <= 1 || all < kWorthAThread) return whole;
   // long boxes in twice as many pieces: a worker that was held up then holds up the others less
-  const int parts = all > kLong ? 2 * threads : threads;
-  int rows = (task.oh + parts - 1) / parts;
-  if (task.kh == 3 && task.sh == 1 && rows > 2) rows = (rows + 1) / 2 * 2;  // Winograd's tiles are two rows high
+  const int unit = mac_row_unit(task), units = (task.oh + unit - 1) / unit;
+  const int parts = all > kLong && units >= 8 * threads ? 2 * threads : threads;
+  const int rows = (units + parts - 1) / parts * unit;
   const int blocks = mac_blocks(task.on), channels = mac_min(task.on, (blocks + parts - 1) / parts * 16);
   const bool by_channels = task.kind == MacKind::depthwise || task.group == 1 || task.out_c / task.group % 16 == 0;
   // the slowest worker has this many pieces

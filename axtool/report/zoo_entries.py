@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from axtool.report.prepared import effective, prepared_text
 from axtool.zoo.catalogue import Entry
 
 
@@ -37,13 +38,13 @@ def entry_text(document: dict[str, Any]) -> str:
         source["path"] if source["kind"] == "file" else f"{source['package']}=={source['version']}: {source['path']}"
     )
     shapes = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in document["input_shapes"].items())
-    chosen = ", ".join(f"{key} {value}" for key, value in document["preparation"].items())
+    chosen = prepared_text(effective(document["preparation"] or None))
     lines = [
         f"{document['name']}: {document['title']}",
         f"  licence     {document['licence']}" + (f" ({document['licence_note']})" if document["licence_note"] else ""),
         f"  task        {document['task']}",
         f"  source      {source['kind']}: {where}",
-        f"  input       {shapes or 'as the file says'}; {chosen or 'arrays as they are'}",
+        f"  input       {shapes or 'as the file says'}; {chosen}",
         f"  calibration {'; '.join(_set(item) for item in document['calibration'])}",
         f"  validation  {'; '.join(_set(item) for item in document['validation']) or 'none'}",
         f"  targets     {', '.join(document['targets'])}",
