@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,9 +28,11 @@ from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
-from axtool.quant.calibrate import calibrate, known_ranges, names_to_calibrate
+from axtool.quant.calibrate import Statistics, gather, known_ranges, names_to_calibrate
 from axtool.quant.formats import quantize_stage
 from axtool.quant.ranges import Ranges, read_ranges
+from axtool.quant.recipe import QuantRecipe, recipes_of
+from axtool.quant.trial import Bench, Trial, best, try_recipes
 from axtool.runtime.task import completed
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
@@ -50,12 +52,13 @@ class Options:
     reading: Reading = field(default_factory=Reading)
     calib: tuple[str, ...] = ()
     ranges: Path | None = None
-    method: str = "percentile"
-    percentile: float = 99.999
+    method: str | None = None
+    percentile: float | None = None
     limit: int | None = None
     preparation: Preparation | None = None
     preprocess: str | None = None
     jobs: int = 1
+    optimize: int = 1
     task: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -92,7 +95,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     check_ends(front.cleaned.model, str(model))
     say_front(front)
     samples = open_calibration(front, options)
-    ranges = measure(front, samples, options, progress)
+    ranges, trials = measure(front, samples, options, target, progress)
     stages: list[HostStage | DeviceStage] = []
     for stage in front.parts.stages:
         if stage.kind == "host":
@@ -102,7 +105,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         numbers = quantize(stage, ranges, front, target)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
-    return Compiled(assemble(front, target, stages, samples, ranges, options), front, ranges)
+    return Compiled(assemble(front, target, stages, samples, ranges, trials, options), front, ranges)
 
 
 def say_front(front: Front) -> None:
@@ -143,8 +146,12 @@ def open_calibration(front: Front, options: Options) -> Samples | None:
     return samples
 
 
-def measure(front: Front, samples: Samples | None, options: Options, progress: Progress) -> Ranges:
+def measure(
+    front: Front, samples: Samples | None, options: Options, target: Target, progress: Progress
+) -> tuple[Ranges, tuple[Trial, ...]]:
     """The range of every device tensor: from the file, or from running the float model over the samples.
+
+    From samples: by the recipe that does best on those of them that are held back; then all samples make the ranges.
 
     Raises UsageError for a file that lacks a tensor, or names one that the model does not have.
     """
@@ -155,22 +162,59 @@ def measure(front: Front, samples: Samples | None, options: Options, progress: P
             given.check(
                 names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
             )
-        return given
+        return given, ()
     if samples is None:
-        return known_ranges(stages)
+        return known_ranges(stages), ()
+    recipes = recipes_of(options.method, options.percentile, options.optimize)
     progress.step("calibrating")
     with located(str(front.loaded.path)):
-        ranges = calibrate(
+        statistics = gather(
             stages,
             samples,
-            "minmax" if options.method == "minmax" else "percentile",
-            options.percentile,
+            histograms=any(recipe.method != "minmax" for recipe in recipes),
+            outputs=[spec.name for spec in front.outputs] if len(recipes) > 1 else (),
             jobs=options.jobs,
             progress=progress.count,
         )
-    for notice in ranges.notices:
+    trials = tried(front, statistics, samples, recipes, target, progress)
+    chosen = best(trials).recipe
+    whole = statistics.together()
+    for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    return ranges
+    ranges = whole.ranges(chosen.method, chosen.percentile)
+    return replace(ranges, method=str(chosen), means=ranges.means if chosen.correct_bias else {}), trials
+
+
+def tried(
+    front: Front,
+    statistics: Statistics,
+    samples: Samples,
+    recipes: Sequence[QuantRecipe],
+    target: Target,
+    progress: Progress,
+) -> tuple[Trial, ...]:
+    """Every recipe on the samples that were held back; the first alone where there are too few of them."""
+    held = sorted({index for index, _ in statistics.held.kept})
+    if len(recipes) == 1 or not held:
+        return (Trial(recipes[0]),)
+    progress.step("trying recipes")
+    right = statistics.held.kept
+    names = dict.fromkeys(name for _, name in right)
+    feeds = samples.select(held)
+    pairs = [(feed, {name: right[at, name] for name in names}) for at, feed in zip(held, feeds, strict=True)]
+    bench = Bench(front.parts.stages, target)
+    trials = try_recipes(
+        recipes,
+        bench,
+        statistics,
+        pairs,
+        lambda stage, ranges, recipe: numbers_of(stage, ranges, front, target, correct_bias=recipe.correct_bias),
+        progress.count,
+    )
+    for trial in trials:
+        figure = "nothing to compare" if trial.sqnr_db is None else f"{trial.sqnr_db:.2f} dB"
+        log.info("%s: %s on %d held-back samples", trial.recipe, figure, len(held))
+    return trials
 
 
 def _some(names: Sequence[str], shown: int = 4) -> str:
@@ -178,13 +222,19 @@ def _some(names: Sequence[str], shown: int = 4) -> str:
 
 
 def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:
-    """Formats and weights of one device stage."""
-    sites = sites_of(stage.model)
+    """Formats and weights of one device stage, and what is to be said about them."""
     with located(str(front.loaded.path)):
-        numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
+        numbers = numbers_of(stage, ranges, front, target, correct_bias=True)
     for line in numbers.notes:
         log.info("%s", line)
     return numbers
+
+
+def numbers_of(stage: Stage, ranges: Ranges, front: Front, target: Target, *, correct_bias: bool) -> Quantization:
+    """Formats and weights of one device stage. Biases are corrected as far as `ranges` come with means."""
+    means = ranges.means if correct_bias else {}
+    sites, given = sites_of(stage.model), front.cleaned.given
+    return quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, given, means)
 
 
 def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: bool) -> DeviceStage:
@@ -204,6 +254,7 @@ def assemble(
     stages: list[HostStage | DeviceStage],
     samples: Samples | None,
     ranges: Ranges,
+    trials: Sequence[Trial],
     options: Options,
 ) -> Artefact:
     """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
@@ -219,6 +270,8 @@ def assemble(
         quantization={
             "method": ranges.method or "given ranges",
             "samples": ranges.samples,
+            "bias_corrected": bool(ranges.means),
+            "trials": [trial.to_dict() for trial in trials if trial.sqnr_db is not None],
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
         },
         support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),

@@ -78,11 +78,20 @@ class DeviceEntry(Strict):
     sizes: dict[Literal["ext", "ocm"], Count]
 
 
+class TrialEntry(Strict):
+    """A recipe, and the mean SQNR of the outputs that it gave on samples held back from calibration."""
+
+    recipe: str
+    sqnr_db: float
+
+
 class QuantizationEntry(Strict):
     """How the ranges were found. `ranges` is (low, high) by the name of the ONNX tensor."""
 
     method: str = ""
     samples: Count = 0
+    bias_corrected: bool = False
+    trials: list[TrialEntry] = []
     ranges: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] = {}
 
 

@@ -18,7 +18,9 @@ TASK_HELP = (
     "yolox, centerface or dbnet."
 )
 MEANING = "What the outputs mean (for run --save, and verify)"
-METHODS = ("minmax", "percentile")
+METHODS = ("minmax", "percentile", "mse", "entropy")
+METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
+OPTIMIZE_HELP = "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept."
 
 
 def compile_command(
@@ -40,9 +42,13 @@ def compile_command(
     save_ranges: Annotated[
         Path | None, typer.Option("--save-ranges", metavar="FILE.json", help="Write them.", rich_help_panel=QUANT)
     ] = None,
+    optimize: Annotated[
+        int, typer.Option("--optimize", "-O", min=0, max=1, metavar="N", help=OPTIMIZE_HELP, rich_help_panel=QUANT)
+    ] = 1,
     method: Annotated[
-        str, typer.Option("--method", metavar="minmax|percentile", help="Of the ranges.", rich_help_panel=QUANT)
-    ] = "percentile",
+        str | None,
+        typer.Option("--method", metavar="METHOD", help=METHOD_HELP, rich_help_panel=QUANT),
+    ] = None,
     percentile: Annotated[
         float | None,
         typer.Option("--percentile", help="Per cent of the values inside (99.999).", rich_help_panel=QUANT),
@@ -104,9 +110,9 @@ def compile_command(
         raise UsageError("--calib and --ranges are both given", hint="give one of them", code="bad-option")
     from axtool.cli.task import task_of
 
-    if percentile is not None and method == "minmax":
+    if percentile is not None and method not in (None, "percentile"):
         hint = "leave out --percentile, or use --method percentile"
-        raise UsageError("--percentile means nothing with --method minmax", hint=hint, code="bad-option")
+        raise UsageError(f"--percentile means nothing with --method {method}", hint=hint, code="bad-option")
     from axtool.artefact.axm import is_axm
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
@@ -140,12 +146,13 @@ def compile_command(
         ),
         calib=tuple(calib or ()),
         ranges=ranges,
-        method=o.choice(method, METHODS, "--method"),
-        percentile=99.999 if percentile is None else percentile,
+        method=None if method is None else o.choice(method, METHODS, "--method"),
+        percentile=percentile,
         limit=limit,
         preparation=o.preparation(resize, mean, std, scale, color, layout, fill, base),
         preprocess=preprocess,
         jobs=jobs,
+        optimize=optimize,
         task=task_of(task, labels),
     )
     with Progress(quiet=quiet, verbose=verbose).shown() as progress:

@@ -2,86 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from axtool.errors import NumericsError, UsageError
 from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
-from axtool.quant.data import DataFacts, data_notices
+from axtool.quant.clip import clip
+from axtool.quant.data import data_notices
 from axtool.quant.memory import check_memory
-from axtool.quant.observers import Histogram, MinMax
-from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
+from axtool.quant.observe import Feeds, Progress, Seen, StageLike, observe, observed_of, plan_work
+from axtool.quant.observers import MinMax
+from axtool.quant.pieces import BUDGET_BYTES
 from axtool.quant.ranges import Ranges
-from axtool.quant.ties import natural_ranges, observed_names
-from axtool.quant.weights import check_constants
-from axtool.types import Site
+from axtool.quant.recipe import recipes_of
+from axtool.quant.ties import natural_ranges
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-Method = Literal["minmax", "percentile"]
-Progress = Callable[[int, int], None]
-Feeds = Mapping[str, NDArray[Any]]
-
-
-class StageLike(Protocol):
-    """What calibration needs of a stage: a complete model and the values it joins."""
-
-    @property
-    def kind(self) -> Literal["host", "device"]:
-        """Which side runs it."""
-
-    @property
-    def model(self) -> ir.Model:
-        """A model that runs on its own."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Values it reads."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Values it gives."""
+MOST_KEPT = 64 << 20  # bytes of float outputs of held-back samples
+MOST_HELD = 8  # samples: a recipe that is better on so many is better
 
 
 @dataclass(frozen=True)
-class Work:
-    """What one process needs: the pieces in order, and how to observe. `watched` are outputs of the host's tail, which
-    need no range: only whether they are finite is told.
-    """
+class Statistics:
+    """What one pass saw: of the samples that are `held` back for trying recipes, and of the others."""
 
-    pieces: tuple[Piece, ...]
-    observed_inputs: tuple[str, ...]
-    method: Method
-    watched: tuple[str, ...] = ()
+    seen: Seen
+    held: Seen
+    natural: Mapping[str, tuple[float, float]]
+    names: tuple[str, ...] = ()  # of the samples
 
+    def ranges(self, method: str, percentile: float) -> Ranges:
+        """The ranges that a method finds in what was seen of the samples that are not held back."""
+        limits = {name: clip(observer, method, percentile) for name, observer in self.seen.observers.items()}
+        label = f"percentile {percentile:g}" if method == "percentile" else method
+        means = self.seen.means.over_samples()
+        return Ranges({**self.natural, **limits}, self.seen.facts.count, label, means=means)
 
-@dataclass
-class Seen:
-    """What one process saw. Merging the parts of any split gives the same bits."""
+    def together(self) -> Statistics:
+        """The same with no sample held back: what was seen of all of them."""
+        self.seen.merge(self.held)
+        self.held.kept.clear()
+        return Statistics(self.seen, self.held, self.natural, self.names)
 
-    observers: dict[str, MinMax]
-    facts: DataFacts
-    watched: dict[str, MinMax] = field(default_factory=dict)
-
-    def merge(self, other: Seen) -> None:
-        """Fold in what another process saw."""
-        for name, observer in other.observers.items():
-            self.observers[name].merge(observer)
-        for name, observer in other.watched.items():
-            self.watched[name].merge(observer)
-        self.facts.merge(other.facts)
+    def notices(self, method: str) -> tuple[Notice, ...]:
+        """What is to be said about the samples and about what they made of the float model."""
+        seen = self.seen
+        return (
+            *data_notices(seen.facts, self.names, method),
+            *_non_finite(seen.observers),
+            *_not_numbers(seen.watched),
+        )
 
 
 def calibrate(
     stages: Sequence[StageLike],
     samples: Iterable[Feeds],
-    method: Method = "minmax",
+    method: str = "minmax",
     percentile: float = 99.99,
     *,
     jobs: int = 1,
@@ -90,33 +66,65 @@ def calibrate(
 ) -> Ranges:
     """The range of every tensor of the device stages whose format depends on data, from one pass over the samples.
 
-    `percentile` is used by that method: the share of values, in per cent, below the high end and above the low end.
-    `jobs` processes share the samples when these are a `Samples`; the ranges are the same for any number. `progress`
-    is called with (done, total). Tensors with a range that holds for any data are not observed.
+    `method` as in `clip`. Errors and the other arguments as in `gather`.
+    """
+    recipes_of(method, percentile, 0)
+    plain = method == "minmax"
+    found = gather(stages, samples, histograms=not plain, jobs=jobs, progress=progress, budget_bytes=budget_bytes)
+    ranges = found.ranges(method, percentile)
+    return Ranges(ranges.tensors, ranges.samples, ranges.method, found.notices(method), means=ranges.means)
+
+
+def gather(
+    stages: Sequence[StageLike],
+    samples: Iterable[Feeds],
+    *,
+    histograms: bool = True,
+    outputs: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Progress | None = None,
+    budget_bytes: int = BUDGET_BYTES,
+) -> Statistics:
+    """What one pass over the samples sees of every tensor of the device stages whose format depends on data.
+
+    With `outputs`, those of the model, some samples are held back and their float outputs kept. `jobs` processes share
+    the samples when these are a `Samples`; what is seen is the same for any number. `progress` is called with (done,
+    total). Tensors with a range that holds for any data are not observed.
     Raises UsageError where there are no samples, NumericsError for NaN or Inf in weights and where a tensor has no
     finite value at all.
     """
-    if method not in ("minmax", "percentile"):
-        raise UsageError(f"method '{method}' is not minmax or percentile", code="bad-option")
-    if not 50 < percentile <= 100:
-        raise UsageError(f"percentile {percentile}: want more than 50 and at most 100", code="bad-option")
     check_memory(stage.model for stage in stages)
-    work, natural = plan_work(stages, method, budget_bytes)
-    if jobs > 1 and isinstance(samples, Samples) and len(samples) > 1:
+    work, natural = plan_work(stages, histograms, budget_bytes, outputs)
+    count = len(samples) if isinstance(samples, Samples) else 0
+    held = held_back(count, _bytes_of(stages, work.kept)) if work.kept else frozenset()
+    if jobs > 1 and isinstance(samples, Samples) and count > 1:
         from axtool.quant.jobs import observe_in_processes
 
-        seen = observe_in_processes(work, samples, min(jobs, len(samples)), progress)
+        seen, apart = observe_in_processes(work, samples, min(jobs, count), progress, held)
     else:
-        seen = observe(work, samples, progress)
-    count = seen.facts.count
-    if not count:
+        seen, apart = observe(work, samples, progress, held)
+    if not seen.facts.count:
         raise UsageError("no calibration samples", code="no-samples", hint="give a folder of images, .npz or .npy")
     _check_finite(seen.observers)
-    ranges = {name: _range(observer, percentile) for name, observer in seen.observers.items()}
-    names = samples.names if isinstance(samples, Samples) else ()
-    notices = (*data_notices(seen.facts, names, method), *_non_finite(seen.observers), *_not_numbers(seen.watched))
-    label = method if method == "minmax" else f"percentile {percentile:g}"
-    return Ranges({**natural, **ranges}, count, label, notices)
+    return Statistics(seen, apart, natural, samples.names if isinstance(samples, Samples) else ())
+
+
+def held_back(count: int, output_bytes: int) -> frozenset[int]:
+    """A quarter of the samples, evenly spread, at most `MOST_HELD`; none of fewer than eight."""
+    number = min(count // 4, MOST_HELD, MOST_KEPT // max(output_bytes, 1)) if count >= 8 else 0
+    return frozenset((2 * index + 1) * count // (2 * number) for index in range(number))
+
+
+def _bytes_of(stages: Sequence[StageLike], names: Sequence[str]) -> int:
+    """Bytes of the float outputs of one sample."""
+    shapes = {v.name: v.shape for stage in stages for v in stage.model.graph.outputs}
+    total = 0
+    for name in names:
+        size = 4
+        for dim in shapes.get(name) or ():
+            size *= dim if isinstance(dim, int) else 1
+        total += size
+    return total
 
 
 def names_to_calibrate(stages: Sequence[StageLike]) -> tuple[str, ...]:
@@ -124,7 +132,7 @@ def names_to_calibrate(stages: Sequence[StageLike]) -> tuple[str, ...]:
     from axtool.graph.sites import sites_of
 
     devices = [stage for stage in stages if stage.kind == "device"]
-    return tuple(dict.fromkeys(name for stage in devices for name in _observed(stage, sites_of(stage.model))))
+    return tuple(dict.fromkeys(name for stage in devices for name in observed_of(stage, sites_of(stage.model))))
 
 
 def known_ranges(stages: Sequence[StageLike]) -> Ranges:
@@ -133,111 +141,6 @@ def known_ranges(stages: Sequence[StageLike]) -> Ranges:
 
     known = [natural_ranges(sites_of(stage.model)) for stage in stages if stage.kind == "device"]
     return Ranges({name: limits for ranges in known for name, limits in ranges.items()}, method="the model's own")
-
-
-def _observed(stage: StageLike, sites: Sequence[Site]) -> tuple[str, ...]:
-    given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
-    return observed_names(sites, stage.inputs, stage.outputs, given)
-
-
-def plan_work(
-    stages: Sequence[StageLike], method: Method, budget_bytes: int = BUDGET_BYTES
-) -> tuple[Work, dict[str, tuple[float, float]]]:
-    """The pieces that calibration runs, and the ranges that are known without running."""
-    import onnx_ir as ir
-
-    from axtool.graph.sites import sites_of
-
-    last = max((index for index, stage in enumerate(stages) if stage.kind == "device"), default=-1)
-    later = [set(stage.inputs) for stage in stages]
-    natural: dict[str, tuple[float, float]] = {}
-    pieces: list[Piece] = []
-    entered: list[str] = []  # observed stage inputs that no piece makes
-    made: set[str] = set()
-    for index, stage in enumerate(stages[: last + 1]):
-        observed: tuple[str, ...] = ()
-        if stage.kind == "device":
-            sites = sites_of(stage.model)
-            check_constants(sites)  # before a NaN weight shows as NaN activations far from it
-            observed = _observed(stage, sites)
-            natural |= natural_ranges(sites)
-            entered += [name for name in observed if name in stage.inputs and name not in made]
-        needed = set().union(*later[index + 1 :]) & set(stage.outputs)
-        before = [name for name in observed if name in stage.inputs]
-        pieces = _also_observe(pieces, before)
-        inside = [name for name in observed if name not in stage.inputs]
-        if inside or needed:
-            new = cut(ir.to_proto(stage.model), inside, needed, budget_bytes)
-            made |= {name for piece in new for name in piece.outputs}
-            pieces += new
-    if not pieces and not entered:
-        return Work((), (), method), natural
-    tail, watched = _tail(stages[last + 1 :], budget_bytes)
-    return Work((*pieces, *tail), tuple(dict.fromkeys(entered)), method, watched), natural
-
-
-def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], tuple[str, ...]]:
-    """The pieces of the stages after the last device stage, and their outputs: a NaN there is worth a warning."""
-    import onnx_ir as ir
-
-    pieces = [piece for stage in stages for piece in cut(ir.to_proto(stage.model), [], stage.outputs, budget_bytes)]
-    return pieces, tuple(dict.fromkeys(name for stage in stages for name in stage.outputs))
-
-
-def observe(work: Work, samples: Iterable[Feeds], progress: Progress | None = None) -> Seen:
-    """One pass over the samples in this process: piece after piece, each value dropped after its last reader."""
-    from axtool.quant.session import open_session
-
-    sessions = [open_session(piece.model) for piece in work.pieces]
-    names = (*work.observed_inputs, *(name for piece in work.pieces for name in piece.observed))
-    observers: dict[str, MinMax] = {name: Histogram() if work.method == "percentile" else MinMax() for name in names}
-    watched = {name: MinMax() for name in work.watched}
-    drops = _drops(work.pieces)
-    facts = DataFacts()
-    total = len(samples) if isinstance(samples, Samples) else 0
-    for index, feeds in enumerate(samples):
-        facts.add(index, feeds)
-        for name in work.observed_inputs:
-            observers[name].observe(feeds[name])
-        values = dict(feeds)
-        for piece, session, dropped in zip(work.pieces, sessions, drops, strict=True):
-            results = session.run(piece.outputs, {name: values[name] for name in piece.inputs})
-            for name, result in zip(piece.outputs, results, strict=True):
-                if name in observers:
-                    observers[name].observe(result)
-                elif name in watched and isinstance(result, np.ndarray) and result.dtype.kind == "f":
-                    watched[name].observe(result)
-                values[name] = result
-            for name in dropped:
-                values.pop(name, None)
-            del results
-        if progress is not None:
-            progress(index + 1, total)
-    return Seen(observers, facts, watched)
-
-
-def _also_observe(pieces: list[Piece], names: Sequence[str]) -> list[Piece]:
-    """Pieces that also observe values which an earlier stage makes for a device stage."""
-    changed = []
-    for piece in pieces:
-        extra = tuple(name for name in names if name in piece.outputs and name not in piece.observed)
-        changed.append(Piece(piece.model, piece.inputs, piece.outputs, piece.observed + extra))
-    return changed
-
-
-def _drops(pieces: Sequence[Piece]) -> list[list[str]]:
-    """For each piece, the values that nothing reads after it."""
-    drops = []
-    for index, piece in enumerate(pieces):
-        later = {name for after in pieces[index + 1 :] for name in after.inputs}
-        drops.append([name for name in (*piece.inputs, *piece.outputs) if name not in later])
-    return drops
-
-
-def _range(observer: MinMax, percentile: float) -> tuple[float, float]:
-    if isinstance(observer, Histogram) and percentile < 100:
-        return observer.percentile(percentile)
-    return observer.range()
 
 
 def _check_finite(observers: Mapping[str, MinMax]) -> None:

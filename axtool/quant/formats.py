@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from axtool.errors import UsageError, nearest
+from axtool.quant.bias import correct_bias
 from axtool.quant.ties import Ties, natural_ranges, tie
 from axtool.quant.weights import check_constants, quantize_weights, weight_name
 from axtool.target import Target
@@ -39,8 +40,9 @@ def quantize_stage(
     inputs: Sequence[str],
     outputs: Sequence[str],
     given: Mapping[str, QFormat] | None = None,
+    means: Mapping[str, Sequence[float]] | None = None,
 ) -> Quantization:
-    """Formats, ranges and weights of one device stage.
+    """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input.
 
     `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `weights`
     are by the name of the site's first output: in the ONNX layout, with the alpha and beta of a Gemm in them.
@@ -52,13 +54,20 @@ def quantize_stage(
     formats = {decision.tensor: decision.format for decision in decisions}
     weights: dict[str, Weights] = {}
     notes: list[str] = []
+    corrected = 0
     for site in sites:
         if (name := weight_name(site)) is None:
             continue
         source, out = formats.get(site.inputs[0]), formats.get(site.outputs[0])
         if source is not None and out is not None:
-            weights[site.outputs[0]], told = quantize_weights(site, source, out, given.get(name))
+            made, told = quantize_weights(site, source, out, given.get(name))
+            if name not in given and site.inputs[0] in (means or {}):
+                made = correct_bias(site, made, source, (means or {})[site.inputs[0]])
+                corrected += 1
+            weights[site.outputs[0]] = made
             notes += told
+    if corrected:
+        notes.append(f"bias corrected in {corrected} of {len(weights)} layers with weights")
     kept = {decision.tensor: decision.range for decision in decisions}
     kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
     return Quantization(formats, kept, weights, tuple(notes))

@@ -8,7 +8,7 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -20,13 +20,15 @@ from axtool.errors import EnvironmentFault
 from axtool.inputs.samples import Samples
 
 if TYPE_CHECKING:
-    from axtool.quant.calibrate import Progress, Seen, Work
+    from axtool.quant.observe import Progress, Seen, Work
 
 _PART = 8  # samples of one task: often enough for progress, few enough to open sessions seldom
 
 
-def observe_in_processes(work: Work, samples: Samples, jobs: int, progress: Progress | None) -> Seen:
-    """What `jobs` processes see of the samples; the same bits as one process sees of all.
+def observe_in_processes(
+    work: Work, samples: Samples, jobs: int, progress: Progress | None, held: Collection[int] = ()
+) -> tuple[Seen, Seen]:
+    """What `jobs` processes see of the samples, and of those `held` back; the same bits as one process sees of all.
 
     Raises what a process raises, and EnvironmentFault when one of them is gone without a word.
     """
@@ -35,16 +37,17 @@ def observe_in_processes(work: Work, samples: Samples, jobs: int, progress: Prog
         path = Path(folder) / "work"
         path.write_bytes(pickle.dumps(work))
         with _pool(jobs) as pool:
-            futures: dict[Future[Seen], range] = {}
+            futures: dict[Future[tuple[Seen, Seen]], range] = {}
             with _without_interrupts():  # the processes begin with the first part
                 for part in range(parts):
                     indices = range(part, len(samples), parts)
-                    futures[pool.submit(_observe_part, str(path), samples.select(indices), indices)] = indices
+                    futures[pool.submit(_observe_part, str(path), samples.select(indices), indices, held)] = indices
             _report(futures, len(samples), progress)
             results = [future.result() for future in futures]
     first = results[0]
     for result in results[1:]:
-        first.merge(result)
+        for seen, more in zip(first, result, strict=True):
+            seen.merge(more)
     return first
 
 
@@ -100,7 +103,7 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def _report(futures: dict[Future[Seen], range], total: int, progress: Progress | None) -> None:
+def _report(futures: dict[Future[tuple[Seen, Seen]], range], total: int, progress: Progress | None) -> None:
     """Call `progress` as parts come in; stop waiting at the first that failed."""
     waiting, done = set(futures), 0
     while waiting:
@@ -117,12 +120,13 @@ def _report(futures: dict[Future[Seen], range], total: int, progress: Progress |
 _loaded: dict[str, Work] = {}
 
 
-def _observe_part(path: str, samples: Samples, indices: range) -> Seen:
+def _observe_part(path: str, samples: Samples, indices: range, held: Collection[int]) -> tuple[Seen, Seen]:
     """Runs in the other process; the work is read once there."""
-    from axtool.quant.calibrate import observe
+    from axtool.quant.observe import observe
 
     if path not in _loaded:
         _loaded[path] = pickle.loads(Path(path).read_bytes())
-    seen = observe(_loaded[path], samples)
-    seen.facts.renumber(indices)
-    return seen
+    both = observe(_loaded[path], samples, held={at for at, index in enumerate(indices) if index in held})
+    for seen in both:
+        seen.renumber(indices)
+    return both

@@ -25,6 +25,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
     method: str = ""
     notices: tuple[Notice, ...] = field(default=(), compare=False)
     preparation: Mapping[str, Any] | None = field(default=None, compare=False)  # of the pictures it was measured on
+    means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of each channel that a MAC site reads
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -42,7 +43,10 @@ class Ranges(Mapping[str, tuple[float, float]]):
             document |= {"samples": self.samples, "method": self.method}
         if self.preparation is not None:
             document["preparation"] = dict(self.preparation)
-        return {**document, "tensors": {name: list(self.tensors[name]) for name in sorted(self.tensors)}}
+        document["tensors"] = {name: list(self.tensors[name]) for name in sorted(self.tensors)}
+        if self.means:
+            document["means"] = {name: list(self.means[name]) for name in sorted(self.means)}
+        return document
 
     @classmethod
     def from_dict(cls, document: object, where: str = "ranges") -> Ranges:
@@ -62,6 +66,13 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 code="bad-ranges",
                 details=bad,
             )
+        means = document.get("means", {})
+        wrong = [name for name, row in means.items() if not _is_row(row)] if isinstance(means, dict) else ["all"]
+        if wrong:
+            shown = ", ".join(f"'{name}'" for name in wrong[:5])
+            raise UsageError(
+                f"'means' holds no lists of finite numbers: {shown}", where=where, code="bad-ranges", details=wrong
+            )
         samples, method = document.get("samples", 0), document.get("method", "")
         preparation = document.get("preparation")
         if preparation is not None and not isinstance(preparation, dict):
@@ -71,6 +82,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
             samples if isinstance(samples, int) else 0,
             method if isinstance(method, str) else "",
             preparation=preparation,
+            means={str(name): tuple(map(float, row)) for name, row in means.items()},
         )
 
     def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:
@@ -101,8 +113,19 @@ def read_ranges(path: str | Path) -> Ranges:
 
 
 def ranges_text(ranges: Ranges) -> str:
-    """The JSON text that `read_ranges` reads; floats survive exactly."""
-    return json.dumps(ranges.to_dict(), indent=1, ensure_ascii=False) + "\n"
+    """The JSON text that `read_ranges` reads; floats survive exactly. A tensor's range, or its means, is one line."""
+    lines = []
+    for key, value in ranges.to_dict().items():
+        if key in ("tensors", "means"):
+            rows = ",\n".join(f"  {_json(name)}: {_json(row)}" for name, row in value.items())
+            lines.append(f" {_json(key)}: {{\n{rows}\n }}" if rows else f" {_json(key)}: {{}}")
+        else:
+            lines.append(f" {_json(key)}: {_json(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _is_range(value: object) -> bool:
@@ -111,6 +134,12 @@ def _is_range(value: object) -> bool:
         return False
     low, high = value
     return bool(-FLOAT32_MAX <= low <= high <= FLOAT32_MAX)
+
+
+def _is_row(value: object) -> bool:
+    """Whether a JSON value is a list of float32 numbers."""
+    numbers = isinstance(value, list) and all(type(v) in (int, float) for v in value)
+    return numbers and all(-FLOAT32_MAX <= v <= FLOAT32_MAX for v in value)  # type: ignore[attr-defined]
 
 
 def write_ranges(path: Path, ranges: Ranges, *, force: bool = False) -> None:

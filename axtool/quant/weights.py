@@ -74,10 +74,8 @@ def quantize_weights(
     to the output, or the bias or the worst sum in int32, would leave its bits; it is a normal
     float32 number. `given`: symmetric weights that the model brings, whose scale is kept.
     """
-    channels = _to_channels(site, np.asarray(site.constants[site.inputs[1]], np.float64))  # (cout, k)
+    channels = channel_weights(site)
     bias = _bias(site, len(channels))
-    if site.op == "Gemm":
-        channels = channels * site.attrs.get("alpha", 1.0)
     scale_in, scale_out = source.scale[0], out.scale[0]
     kept = given is not None and given.kind == "int8" and not any(given.zero_point)
     if kept:
@@ -101,6 +99,17 @@ def quantize_weights(
     notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
     values = _from_channels(site, values.astype(np.int8))
     return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
+
+
+def channel_weights(site: Site, values: NDArray[np.int8] | None = None) -> NDArray[np.float64]:
+    """(cout, k): what each output channel multiplies with, the float weights or `values` in their layout.
+
+    k runs over the inputs of a group, then over the taps. The alpha of a Gemm is in the float weights.
+    """
+    if values is not None:
+        return _to_channels(site, values.astype(np.float64))
+    channels = _to_channels(site, np.asarray(site.constants[site.inputs[1]], np.float64))
+    return channels * site.attrs.get("alpha", 1.0) if site.op == "Gemm" else channels
 
 
 def _bias(site: Site, count: int) -> NDArray[np.float64]:

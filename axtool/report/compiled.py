@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ def compiled_document(
         "preparation_defaults": []
         if given is None or preparation is None
         else [key for key in ("resize", "color", "scale") if key not in given],
-        "calibration": {key: artefact.quantization.get(key) for key in ("method", "samples")},
+        "calibration": {
+            key: artefact.quantization.get(key) for key in ("method", "samples", "bias_corrected", "trials")
+        },
         "elapsed_s_measured": elapsed_s,
         "device": {
             "cycles_modelled": sum(timing.total for timing in timings),
@@ -68,13 +70,21 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"  device      {nodes['device']} of {total} after passes, {share:.1f} % of "
             f"{large(macs['device'] + macs['host'])} MACs, {plural(len(document['stages']), 'stage')}",
             f"  input       {_input(document)}",
-            f"  calibration {calibration['method']}{samples}",
+            f"  calibration {calibration['method']}{samples}{tried(calibration['trials'])}",
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
             f"  elapsed     {seconds(document['elapsed_s_measured'])}, measured here",
         )
     )
+
+
+def tried(trials: Sequence[Mapping[str, Any]]) -> str:
+    """How the recipe was chosen, in a few words; "" where there was no choice."""
+    if not trials:
+        return ""
+    figures = [trial["sqnr_db"] for trial in trials]
+    return f"; best of {len(trials)} recipes on samples held back ({min(figures):.1f} to {max(figures):.1f} dB)"
 
 
 def _input(document: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
+from axtool.report.compiled import tried
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
@@ -70,7 +71,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
                 )
         quantization, provenance = document["quantization"], document["provenance"]
         samples = f", {plural(quantization['samples'], 'sample')}" if quantization.get("samples") else ""
-        lines.append(f"  ranges  {quantization.get('method', '')}{samples}")
+        lines.append(f"  ranges  {quantization.get('method', '')}{samples}{tried(quantization.get('trials') or ())}")
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
         if document["task"]:

@@ -32,9 +32,16 @@ class CompiledStage(Part):
     commands: int | None = Field(None, description="Of a device stage.")
 
 
+class RecipeTrial(Part):
+    recipe: str
+    sqnr_db: float = Field(description="Mean over the outputs, on samples held back from calibration; measured.")
+
+
 class Calibration(Part):
-    method: str
+    method: str = Field(description="The recipe that was kept, or where the ranges came from.")
     samples: int = Field(description="0 where ranges were given.")
+    bias_corrected: bool
+    trials: list[RecipeTrial] = Field(description="Every recipe that was tried; empty where there was no choice.")
 
 
 class Placed(Part):

@@ -25,6 +25,7 @@ from axtool.errors import EnvironmentFault, UsageError, nearest, plural
 from axtool.graph.float_run import FloatModel
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.load import Loaded, load_model
+from axtool.graph.parts import channel_axes, parts_of
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.plan.check_program import verify_program
@@ -36,7 +37,6 @@ from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
 from axtool.verify.judge import LOSSY, Limits, judge
 from axtool.verify.metrics import Comparison
-from axtool.verify.parts import channel_axes, parts_of
 
 log = logging.getLogger("axtool")
 

@@ -14,21 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.graph.parts import Part
+
 MAX_CHANNELS = 4096
 DEAD_VALUES = 16  # of a channel, before it can be called dead
 DEAD_SPREAD = 2.0**-12  # of the largest magnitude of the tensor: less is no signal that int8 could carry
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Entries [start, stop) of an axis: what one input of a Concat gave."""
-
-    name: str
-    axis: int
-    start: int
-    stop: int
 
 
 def decibels(signal: float, noise: float) -> float:

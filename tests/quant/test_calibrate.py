@@ -10,9 +10,10 @@ import pytest
 
 from axtool.errors import EnvironmentFault, NumericsError, UsageError
 from axtool.inputs.samples import InputSpec, open_samples
-from axtool.quant.calibrate import calibrate, names_to_calibrate, plan_work
+from axtool.quant.calibrate import calibrate, names_to_calibrate
 from axtool.quant.data import DataFacts, data_notices
 from axtool.quant.formats import quantize_stage
+from axtool.quant.observe import plan_work
 from axtool.quant.pieces import cut
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges, write_ranges
 from axtool.types import QFormat
@@ -349,5 +350,5 @@ def test_cases_of_degenerate_numbers_quantize_to_finite_ones(case):
 
 def test_a_stage_with_nothing_to_observe_needs_no_session():
     net = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Identity (x) }""")
-    work, _ = plan_work([net], "minmax")
+    work, _ = plan_work([net], False)
     assert (work.pieces, work.observed_inputs) == ((), ("x",))

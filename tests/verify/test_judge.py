@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axtool.graph.parts import Part
 from axtool.types import QFormat
 from axtool.verify.agreement import Agreement
 from axtool.verify.check import Verdict
 from axtool.verify.expected import compare, measured
 from axtool.verify.judge import FLOOR_DB, Limits, judge
 from axtool.verify.layers import range_of
-from axtool.verify.metrics import Comparison, Part
+from axtool.verify.metrics import Comparison
 from axtool.zoo.schema import Expected
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from axtool.verify.metrics import Comparison, Part, channel_axis, decibels
+from axtool.graph.parts import Part
+from axtool.verify.metrics import Comparison, channel_axis, decibels
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, max_side=5)
 VALUES = st.floats(-1e3, 1e3, width=32)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as ir
 
-from axtool.verify.metrics import Part
+
+@dataclass(frozen=True)
+class Part:
+    """Entries [start, stop) of an axis: what one input of a Concat gave."""
+
+    name: str
+    axis: int
+    start: int
+    stop: int
 
 
 def parts_of(model: ir.Model) -> dict[str, tuple[Part, ...]]:

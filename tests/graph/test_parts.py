@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from axtool.verify.parts import channel_axes, parts_of
+from axtool.graph.parts import channel_axes, parts_of
 
 CASES = {
     "a Concat": (

@@ -1,0 +1,50 @@
+"""A way to quantize: how ranges are found, and which accuracy techniques are used. `compile` tries a few of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from axtool.errors import UsageError
+from axtool.quant.clip import METHODS
+
+DEFAULT_PERCENTILE = 99.999
+
+
+@dataclass(frozen=True, slots=True)
+class QuantRecipe:
+    """One way. `percentile` matters to that method only."""
+
+    method: str = "percentile"
+    percentile: float = DEFAULT_PERCENTILE
+    correct_bias: bool = True
+
+    def __str__(self) -> str:
+        method = f"percentile {self.percentile:g}" if self.method == "percentile" else self.method
+        return f"{method}, bias corrected" if self.correct_bias else method
+
+
+# No fixed recipe is safe on every model: the first is the best on most, each of the others on some.
+TRIED = (
+    QuantRecipe(),
+    QuantRecipe(correct_bias=False),
+    QuantRecipe("minmax"),
+    QuantRecipe("percentile", 99.99),
+    QuantRecipe("mse"),
+)
+
+
+def recipes_of(method: str | None, percentile: float | None, optimize: int) -> tuple[QuantRecipe, ...]:
+    """The recipes to try, the preferred one first: all ways at `optimize` 1, or those with the method the user chose.
+
+    Only the plain one at `optimize` 0. Raises UsageError for a method or a percentile that is none.
+    """
+    if method is not None and method not in METHODS:
+        raise UsageError(f"method '{method}' is not {' or '.join(METHODS)}", code="bad-option")
+    if percentile is not None and not 50 < percentile <= 100:
+        raise UsageError(f"percentile {percentile:g}: want more than 50 and at most 100", code="bad-option")
+    chosen = DEFAULT_PERCENTILE if percentile is None else percentile
+    if not optimize:
+        return (QuantRecipe(method or "percentile", chosen, correct_bias=False),)
+    if method is None and percentile is None:
+        return TRIED
+    return tuple(QuantRecipe(method or "percentile", chosen, correct) for correct in (True, False))

@@ -1,0 +1,109 @@
+"""Recipes  ->  the one that is best on samples which no recipe has seen, by running each on the simulated device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from axtool.artefact.axm import HostStage
+from axtool.graph.parts import parts_of
+from axtool.graph.signature import to_bytes
+from axtool.graph.sites import sites_of
+from axtool.graph.split import Stage
+from axtool.plan.build import plan
+from axtool.plan.lower import lower
+from axtool.plan.reuse import renumbered
+from axtool.quant.calibrate import Statistics
+from axtool.quant.ranges import Ranges
+from axtool.quant.recipe import QuantRecipe
+from axtool.quant.score import Score
+from axtool.runtime.device import DeviceSession
+from axtool.runtime.model import HostSession
+from axtool.target import Target
+from axtool.types import Plan, Quantization
+
+GAIN_DB = 0.1  # a later recipe has to be so much better: less is noise
+Quantize = Callable[[Stage, Ranges], Quantization]
+Values = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A recipe and the mean SQNR of the outputs in dB on the held-back samples; None where nothing can be compared."""
+
+    recipe: QuantRecipe
+    sqnr_db: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values; the figure in hundredths of a decibel."""
+        return {"recipe": str(self.recipe), "sqnr_db": None if self.sqnr_db is None else round(self.sqnr_db, 2)}
+
+
+class Bench:
+    """The stages of a model, ready to be run with one set of numbers after another."""
+
+    def __init__(self, stages: Sequence[Stage], target: Target, threads: int = 1) -> None:
+        self._stages, self._target, self._threads = stages, target, threads
+        self._plans: dict[int, Plan] = {}
+        self._hosts = {
+            index: HostSession(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
+            for index, stage in enumerate(stages)
+            if stage.kind == "host"
+        }
+        self._parts = {name: parts for stage in stages for name, parts in parts_of(stage.model).items()}
+
+    def score(self, numbers: Callable[[Stage], Quantization], samples: Iterable[tuple[Values, Values]]) -> float | None:
+        """The figure of one set of numbers. `samples` are feeds and the float outputs that are right."""
+        devices = {
+            index: DeviceSession(self._plan(index, numbers(stage)), threads=self._threads)
+            for index, stage in enumerate(self._stages)
+            if stage.kind == "device"
+        }
+        score = Score(self._parts)
+        for feeds, wanted in samples:
+            values = dict(feeds)
+            for index in range(len(self._stages)):
+                values |= devices[index].run(values) if index in devices else self._hosts[index].run(values)
+            score.add(wanted, values)
+        return score.decibels()
+
+    def _plan(self, index: int, numbers: Quantization) -> Plan:
+        """The plan of a stage; the first one serves for all numbers that make the same layers."""
+        stage = self._stages[index]
+        program = lower(sites_of(stage.model), numbers, self._target, stage.inputs, stage.outputs)
+        known = self._plans.get(index)
+        made = None if known is None else renumbered(known, program)
+        if made is None:
+            made = self._plans[index] = plan(program, self._target)
+        return made
+
+
+def try_recipes(
+    recipes: Sequence[QuantRecipe],
+    bench: Bench,
+    statistics: Statistics,
+    samples: Sequence[tuple[Values, Values]],
+    quantize: Callable[[Stage, Ranges, QuantRecipe], Quantization],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Trial, ...]:
+    """Every recipe on the held-back `samples`: feeds and the float outputs that are right."""
+    trials = []
+    for done, recipe in enumerate(recipes, 1):
+        ranges = statistics.ranges(recipe.method, recipe.percentile)
+        figure = bench.score(lambda stage, r=ranges, q=recipe: quantize(stage, r, q), samples)  # type: ignore[misc]
+        trials.append(Trial(recipe, figure))
+        if progress is not None:
+            progress(done, len(recipes))
+    return tuple(trials)
+
+
+def best(trials: Sequence[Trial]) -> Trial:
+    """The first trial that no later one beats by more than `GAIN_DB`."""
+    chosen = trials[0]
+    for trial in trials[1:]:
+        if trial.sqnr_db is not None and (chosen.sqnr_db is None or trial.sqnr_db > chosen.sqnr_db + GAIN_DB):
+            chosen = trial
+    return chosen
