@@ -58,8 +58,7 @@ def data_notices(facts: DataFacts, names: Sequence[str], method: str) -> tuple[N
     """What the user should know about the calibration samples. `names` tell them apart in the messages."""
     notices = []
     if facts.count < FEW:
-        few = plural(facts.count, "calibration sample is", "calibration samples are")
-        what = f"{few} few; {FEW} or more give steadier ranges"
+        what = f"only {plural(facts.count, 'calibration sample')}; {FEW} or more give steadier ranges"
         notices.append(warning("few-samples", what))
     inputs = sorted({name for _, name in facts.facts})
     samples = sorted({index for index, _ in facts.facts})

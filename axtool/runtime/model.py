@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
-from axtool.errors import UsageError, nearest
+from axtool.errors import EnvironmentFault, UsageError, nearest
 from axtool.host_errors import SILENT, run_error, words
 from axtool.runtime.device import DeviceSession
 from axtool.sim.engine import native_available
@@ -153,9 +153,15 @@ def load(path: Path, *, engine: str = "native", threads: int = 1, isa: str = "au
 
 
 def check_isa(isa: str, engine: str) -> None:
-    """Raise UsageError for an instruction set that the native engine does not have on this CPU."""
-    if isa == "auto" or engine != "native" or not native_available():
+    """Raise for an instruction set that the native engine does not have on this CPU, or without that engine."""
+    if isa == "auto" or engine != "native":
         return
+    if not native_available():
+        raise EnvironmentFault(
+            f"instruction sets are of the native engine, which is not built: --isa {isa}",
+            hint="leave out --isa, or install axtool where a C++ compiler is",
+            code="no-native-engine",
+        )
     from axtool.native import _native
 
     known = ("auto", *_native.cpu()["isas"])

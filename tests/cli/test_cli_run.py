@@ -236,3 +236,11 @@ def test_sizes_that_the_file_leaves_open_are_those_of_what_is_fed(tiny_models: T
             assert found["map"].shape == (1, 4, size, size)
     ran = axtool("run", tiny_models / "two.onnx", "-e", "float", tiny_models / "picture.png", "--json")
     assert (ran.code, ran.document["error"]["code"]) == (2, "free-dims")
+
+
+def test_an_instruction_set_wants_the_native_engine(tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("axtool.sim.engine._native", lambda: None)
+    words = ("run", tiny_models / "cls.axm", tiny_models / "x.npy", "--json")
+    ran = axtool(*words, "--isa", "portable")
+    assert (ran.code, ran.document["error"]["code"]) == (4, "no-native-engine")
+    assert axtool(*words).document["engine"] == "reference"

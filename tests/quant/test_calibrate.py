@@ -289,6 +289,7 @@ def test_of_texts_only_copies_are_told():
         facts.add(index, {"words": text})
     told = {n.code: n.what for n in data_notices(facts, [], "minmax")}
     assert set(told) == {"few-samples", "duplicate-samples"}
+    assert told["few-samples"] == "only 3 calibration samples; 32 or more give steadier ranges"
     assert told["duplicate-samples"] == "1 calibration sample is a copy of another: 2 = 0"
 
 
