@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,11 +28,10 @@ from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
-from axtool.quant.calibrate import Statistics, gather, known_ranges, names_to_calibrate
-from axtool.quant.formats import quantize_stage
+from axtool.quant.calibrate import known_ranges, names_to_calibrate
+from axtool.quant.choose import Choice, choose
 from axtool.quant.ranges import Ranges, read_ranges
-from axtool.quant.recipe import QuantRecipe, recipes_of
-from axtool.quant.trial import Bench, Trial, best, try_recipes
+from axtool.quant.recipe import recipes_of
 from axtool.runtime.task import completed
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
@@ -95,17 +94,17 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     check_ends(front.cleaned.model, str(model))
     say_front(front)
     samples = open_calibration(front, options)
-    ranges, trials = measure(front, samples, options, target, progress)
+    choice = measure(front, samples, options, target, progress)
     stages: list[HostStage | DeviceStage] = []
     for stage in front.parts.stages:
         if stage.kind == "host":
             stages.append(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
             continue
         progress.step("quantizing")
-        numbers = quantize(stage, ranges, front, target)
+        numbers = quantize(stage, choice, front, target)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
-    return Compiled(assemble(front, target, stages, samples, ranges, trials, options), front, ranges)
+    return Compiled(assemble(front, target, stages, samples, choice, options), front, choice.ranges)
 
 
 def say_front(front: Front) -> None:
@@ -146,13 +145,10 @@ def open_calibration(front: Front, options: Options) -> Samples | None:
     return samples
 
 
-def measure(
-    front: Front, samples: Samples | None, options: Options, target: Target, progress: Progress
-) -> tuple[Ranges, tuple[Trial, ...]]:
+def measure(front: Front, samples: Samples | None, options: Options, target: Target, progress: Progress) -> Choice:
     """The range of every device tensor: from the file, or from running the float model over the samples.
 
     From samples: by the recipe that does best on those of them that are held back; then all samples make the ranges.
-
     Raises UsageError for a file that lacks a tensor, or names one that the model does not have.
     """
     stages = front.parts.stages
@@ -162,79 +158,34 @@ def measure(
             given.check(
                 names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
             )
-        return given, ()
+        return Choice(given)
     if samples is None:
-        return known_ranges(stages), ()
-    recipes = recipes_of(options.method, options.percentile, options.optimize)
-    progress.step("calibrating")
+        return Choice(known_ranges(stages))
     with located(str(front.loaded.path)):
-        statistics = gather(
+        return choose(
             stages,
             samples,
-            histograms=any(recipe.method != "minmax" for recipe in recipes),
-            outputs=[spec.name for spec in front.outputs] if len(recipes) > 1 else (),
+            recipes_of(options.method, options.percentile, options.optimize),
+            target,
+            front.cleaned.given,
+            [spec.name for spec in front.outputs],
+            progress,
+            round_weights=options.optimize > 1,
             jobs=options.jobs,
-            progress=progress.count,
         )
-    trials = tried(front, statistics, samples, recipes, target, progress)
-    chosen = best(trials).recipe
-    whole = statistics.together()
-    for notice in whole.notices(chosen.method):
-        log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    ranges = whole.ranges(chosen.method, chosen.percentile)
-    return replace(ranges, method=str(chosen), means=ranges.means if chosen.correct_bias else {}), trials
-
-
-def tried(
-    front: Front,
-    statistics: Statistics,
-    samples: Samples,
-    recipes: Sequence[QuantRecipe],
-    target: Target,
-    progress: Progress,
-) -> tuple[Trial, ...]:
-    """Every recipe on the samples that were held back; the first alone where there are too few of them."""
-    held = sorted({index for index, _ in statistics.held.kept})
-    if len(recipes) == 1 or not held:
-        return (Trial(recipes[0]),)
-    progress.step("trying recipes")
-    right = statistics.held.kept
-    names = dict.fromkeys(name for _, name in right)
-    feeds = samples.select(held)
-    pairs = [(feed, {name: right[at, name] for name in names}) for at, feed in zip(held, feeds, strict=True)]
-    bench = Bench(front.parts.stages, target)
-    trials = try_recipes(
-        recipes,
-        bench,
-        statistics,
-        pairs,
-        lambda stage, ranges, recipe: numbers_of(stage, ranges, front, target, correct_bias=recipe.correct_bias),
-        progress.count,
-    )
-    for trial in trials:
-        figure = "nothing to compare" if trial.sqnr_db is None else f"{trial.sqnr_db:.2f} dB"
-        log.info("%s: %s on %d held-back samples", trial.recipe, figure, len(held))
-    return trials
 
 
 def _some(names: Sequence[str], shown: int = 4) -> str:
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
 
 
-def quantize(stage: Stage, ranges: Ranges, front: Front, target: Target) -> Quantization:
+def quantize(stage: Stage, choice: Choice, front: Front, target: Target) -> Quantization:
     """Formats and weights of one device stage, and what is to be said about them."""
     with located(str(front.loaded.path)):
-        numbers = numbers_of(stage, ranges, front, target, correct_bias=True)
+        numbers = choice.numbers(stage, target, front.cleaned.given)
     for line in numbers.notes:
         log.info("%s", line)
     return numbers
-
-
-def numbers_of(stage: Stage, ranges: Ranges, front: Front, target: Target, *, correct_bias: bool) -> Quantization:
-    """Formats and weights of one device stage. Biases are corrected as far as `ranges` come with means."""
-    means = ranges.means if correct_bias else {}
-    sites, given = sites_of(stage.model), front.cleaned.given
-    return quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, given, means)
 
 
 def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: bool) -> DeviceStage:
@@ -253,11 +204,11 @@ def assemble(
     target: Target,
     stages: list[HostStage | DeviceStage],
     samples: Samples | None,
-    ranges: Ranges,
-    trials: Sequence[Trial],
+    choice: Choice,
     options: Options,
 ) -> Artefact:
     """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
+    ranges = choice.ranges
     preparation = samples.preparation if samples is not None else chosen_preparation(front, ranges, options)
     loaded = front.loaded
     return Artefact(
@@ -271,7 +222,7 @@ def assemble(
             "method": ranges.method or "given ranges",
             "samples": ranges.samples,
             "bias_corrected": bool(ranges.means),
-            "trials": [trial.to_dict() for trial in trials if trial.sqnr_db is not None],
+            "trials": [trial.to_dict() for trial in choice.trials if trial.sqnr_db is not None],
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
         },
         support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),

@@ -20,7 +20,10 @@ TASK_HELP = (
 MEANING = "What the outputs mean (for run --save, and verify)"
 METHODS = ("minmax", "percentile", "mse", "entropy")
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
-OPTIMIZE_HELP = "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept."
+OPTIMIZE_HELP = (
+    "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
+    "for the data, too, where that is better (slow)."
+)
 
 
 def compile_command(
@@ -43,7 +46,7 @@ def compile_command(
         Path | None, typer.Option("--save-ranges", metavar="FILE.json", help="Write them.", rich_help_panel=QUANT)
     ] = None,
     optimize: Annotated[
-        int, typer.Option("--optimize", "-O", min=0, max=1, metavar="N", help=OPTIMIZE_HELP, rich_help_panel=QUANT)
+        int, typer.Option("--optimize", "-O", min=0, max=2, metavar="N", help=OPTIMIZE_HELP, rich_help_panel=QUANT)
     ] = 1,
     method: Annotated[
         str | None,

@@ -10,6 +10,8 @@ import numpy as np
 
 from axtool.errors import UsageError, nearest
 from axtool.quant.bias import correct_bias
+from axtool.quant.gram import Gram
+from axtool.quant.rounding import round_weights
 from axtool.quant.ties import Ties, natural_ranges, tie
 from axtool.quant.weights import check_constants, quantize_weights, weight_name
 from axtool.target import Target
@@ -41,8 +43,10 @@ def quantize_stage(
     outputs: Sequence[str],
     given: Mapping[str, QFormat] | None = None,
     means: Mapping[str, Sequence[float]] | None = None,
+    grams: Mapping[str, Gram] | None = None,
 ) -> Quantization:
-    """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input.
+    """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input, weights
+    rounded for the data where `grams` has its output.
 
     `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `weights`
     are by the name of the site's first output: in the ONNX layout, with the alpha and beta of a Gemm in them.
@@ -54,18 +58,23 @@ def quantize_stage(
     formats = {decision.tensor: decision.format for decision in decisions}
     weights: dict[str, Weights] = {}
     notes: list[str] = []
-    corrected = 0
+    corrected = rounded = 0
     for site in sites:
         if (name := weight_name(site)) is None:
             continue
         source, out = formats.get(site.inputs[0]), formats.get(site.outputs[0])
         if source is not None and out is not None:
             made, told = quantize_weights(site, source, out, given.get(name))
+            if name not in given and site.outputs[0] in (grams or {}):
+                made = round_weights(site, made, (grams or {})[site.outputs[0]])
+                rounded += 1
             if name not in given and site.inputs[0] in (means or {}):
                 made = correct_bias(site, made, source, (means or {})[site.inputs[0]])
                 corrected += 1
             weights[site.outputs[0]] = made
             notes += told
+    if rounded:
+        notes.append(f"weights rounded for the data in {rounded} of {len(weights)} layers with weights")
     if corrected:
         notes.append(f"bias corrected in {corrected} of {len(weights)} layers with weights")
     kept = {decision.tensor: decision.range for decision in decisions}

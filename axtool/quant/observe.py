@@ -155,37 +155,57 @@ def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], 
 def observe(
     work: Work, samples: Iterable[Feeds], progress: Progress | None = None, held: Collection[int] = ()
 ) -> tuple[Seen, Seen]:
-    """One pass over the samples in this process: what was seen of most, and of those that are `held` back.
+    """One pass over the samples in this process: what was seen of most, and of those that are `held` back."""
+    both = Seen.nothing(work), Seen.nothing(work)
+    made = {name for piece in work.pieces for name in piece.outputs}
 
-    Piece after piece, each value dropped after its last reader.
+    def visit(index: int, name: str, array: Any) -> None:
+        seen = both[index in held]
+        if name in made or name in work.observed_inputs:
+            _note(seen, index, name, array)
+        else:
+            seen.means.add(index, name, array)
+        if index in held and name in work.kept:
+            seen.kept[index, name] = array
+
+    def begin(index: int, feeds: Feeds) -> None:
+        both[index in held].facts.add(index, feeds)
+
+    run_pieces(work, samples, visit, progress, begin)
+    return both
+
+
+def run_pieces(
+    work: Work,
+    samples: Iterable[Feeds],
+    visit: Callable[[int, str, Any], None],
+    progress: Progress | None = None,
+    begin: Callable[[int, Feeds], None] = lambda index, feeds: None,
+) -> None:
+    """Run the float model piece after piece; `visit` sees (sample, tensor, values) of each input and piece output.
+
+    Each value is dropped after its last reader. `begin` sees the feeds of each sample first.
     """
     from axtool.quant.session import open_session
 
     sessions = [open_session(piece.model) for piece in work.pieces]
     drops = _drops(work.pieces)
-    both = Seen.nothing(work), Seen.nothing(work)
     total = len(samples) if isinstance(samples, Samples) else 0
     for index, feeds in enumerate(samples):
-        seen = both[index in held]
-        seen.facts.add(index, feeds)
-        for name in work.observed_inputs:
-            seen.observers[name].observe(feeds[name])
+        begin(index, feeds)
+        values: dict[str, Any] = dict(feeds)
         for name, array in feeds.items():
-            seen.means.add(index, name, array)
-        values = dict(feeds)
+            visit(index, name, array)
         for piece, session, dropped in zip(work.pieces, sessions, drops, strict=True):
             results = session.run(piece.outputs, {name: values[name] for name in piece.inputs})
             for name, result in zip(piece.outputs, results, strict=True):
-                _note(seen, index, name, result)
-                if index in held and name in work.kept:
-                    seen.kept[index, name] = result
+                visit(index, name, result)
                 values[name] = result
             for name in dropped:
                 values.pop(name, None)
             del results
         if progress is not None:
             progress(index + 1, total)
-    return both
 
 
 def _note(seen: Seen, index: int, name: str, result: Any) -> None:

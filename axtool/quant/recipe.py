@@ -17,10 +17,12 @@ class QuantRecipe:
     method: str = "percentile"
     percentile: float = DEFAULT_PERCENTILE
     correct_bias: bool = True
+    round_weights: bool = False
 
     def __str__(self) -> str:
         method = f"percentile {self.percentile:g}" if self.method == "percentile" else self.method
-        return f"{method}, bias corrected" if self.correct_bias else method
+        done = {"weights rounded for the data": self.round_weights, "bias corrected": self.correct_bias}
+        return ", ".join([method, *(words for words, is_done in done.items() if is_done)])
 
 
 # No fixed recipe is safe on every model: the first is the best on most, each of the others on some.

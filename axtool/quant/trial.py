@@ -16,8 +16,6 @@ from axtool.graph.split import Stage
 from axtool.plan.build import plan
 from axtool.plan.lower import lower
 from axtool.plan.reuse import renumbered
-from axtool.quant.calibrate import Statistics
-from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.score import Score
 from axtool.runtime.device import DeviceSession
@@ -26,7 +24,6 @@ from axtool.target import Target
 from axtool.types import Plan, Quantization
 
 GAIN_DB = 0.1  # a later recipe has to be so much better: less is noise
-Quantize = Callable[[Stage, Ranges], Quantization]
 Values = Mapping[str, NDArray[Any]]
 
 
@@ -79,25 +76,6 @@ class Bench:
         if made is None:
             made = self._plans[index] = plan(program, self._target)
         return made
-
-
-def try_recipes(
-    recipes: Sequence[QuantRecipe],
-    bench: Bench,
-    statistics: Statistics,
-    samples: Sequence[tuple[Values, Values]],
-    quantize: Callable[[Stage, Ranges, QuantRecipe], Quantization],
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[Trial, ...]:
-    """Every recipe on the held-back `samples`: feeds and the float outputs that are right."""
-    trials = []
-    for done, recipe in enumerate(recipes, 1):
-        ranges = statistics.ranges(recipe.method, recipe.percentile)
-        figure = bench.score(lambda stage, r=ranges, q=recipe: quantize(stage, r, q), samples)  # type: ignore[misc]
-        trials.append(Trial(recipe, figure))
-        if progress is not None:
-            progress(done, len(recipes))
-    return tuple(trials)
 
 
 def best(trials: Sequence[Trial]) -> Trial:

@@ -112,6 +112,11 @@ def channel_weights(site: Site, values: NDArray[np.int8] | None = None) -> NDArr
     return channels * site.attrs.get("alpha", 1.0) if site.op == "Gemm" else channels
 
 
+def with_values(site: Site, values: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(cout, k) as `channel_weights` gives it -> the layout of `Weights.values`."""
+    return _from_channels(site, values)
+
+
 def _bias(site: Site, count: int) -> NDArray[np.float64]:
     """(cout,), zeros where the node has none; beta of a Gemm is in it."""
     name = site.inputs[2] if len(site.inputs) > 2 else ""

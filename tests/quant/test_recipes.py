@@ -148,3 +148,12 @@ def test_the_same_recipe_is_kept_for_any_number_of_processes(tiny_models: Tiny, 
         words = ("--calib", "random:16", "-j", jobs, "-o", f"{jobs}.axm", "-q")
         assert axtool("compile", tiny_models / "cls.onnx", *words).code == 0
     assert (work / "1.axm").read_bytes() == (work / "2.axm").read_bytes()
+
+
+def test_rounding_for_the_data_is_kept_only_where_it_is_better(tiny_models: Tiny, work: Path) -> None:
+    words = ("--calib", "random:16", "-O", "2", "-o", "m.axm", "--json")
+    calibration = axtool("compile", tiny_models / "cls.onnx", *words).document["calibration"]
+    before, last = calibration["trials"][:-1], calibration["trials"][-1]
+    assert "weights rounded for the data" in last["recipe"]
+    better = last["sqnr_db"] > max(trial["sqnr_db"] for trial in before) + GAIN_DB
+    assert (calibration["method"] == last["recipe"]) == better
