@@ -80,13 +80,13 @@ void run_mac(const MacTask &task, Isa isa, void *scratch) {
   }
 }
 
-MacFrozen *mac_new_frozen(int oc, int halves, size_t room, int8_t **rest) {
+MacFrozen *mac_new_frozen(int oc, int steps, size_t room, int8_t **rest) {
   const size_t head = (sizeof(MacFrozen) + 63) / 64 * 64;
-  const size_t table = (sizeof(MacFrozenHalf) * size_t(halves) + 63) / 64 * 64;
+  const size_t table = (sizeof(MacFrozenSteps) * size_t(steps) + 63) / 64 * 64;
   char *memory = static_cast<char *>(aligned_alloc(64, head + table + (room + 63) / 64 * 64));
   if (!memory) throw std::bad_alloc();
   *rest = reinterpret_cast<int8_t *>(memory + head + table);
-  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenHalf *>(memory + head)};
+  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenSteps *>(memory + head), nullptr};
 }
 
 void MacFree::operator()(MacFrozen *frozen) const { free(frozen->memory); }
