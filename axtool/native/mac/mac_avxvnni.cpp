@@ -24,9 +24,9 @@ struct AvxVnni : Avx2Values {
   static size_t weight_elements(int) { return 0; }
   static void prepare(const int8_t *, int8_t *, int) {}
 
-  template <int N>
-  static void tile_of(const MacTask &t, const uint8_t *const *p, const MacRun *runs, int count, const int8_t *w,
-                      const BlockOut &out, int8_t *const *y, int c) {
+  template <int N>  // a function of its own: inlined, its pointers may be spilled
+  __attribute__((noinline)) static void tile_of(const MacTask &t, const uint8_t *const *p, const MacRun *runs, int count,
+                                                const int8_t *w, const BlockOut &out, int8_t *const *y, int c) {
     __m256i acc[N][2];  // never passed on: arrays whose address is taken live in memory
     for (int i = 0; i < N; ++i) acc[i][0] = avx2_load(out.bias), acc[i][1] = avx2_load(out.bias + 8);
     for (int r = 0; r < count; ++r) {
