@@ -68,12 +68,6 @@ class FitError(AxError):
     exit, code = Exit.DOES_NOT_FIT, "does-not-fit"
 
 
-class CheckFailed(AxError):
-    """A check that the user asked for said no (exit 1)."""
-
-    exit, code = Exit.CHECK_FAILED, "check-failed"
-
-
 @contextmanager
 def located(where: str) -> Iterator[None]:
     """An AxError that leaves the block and does not say where it is gets `where`, the file that is worked on."""

@@ -190,7 +190,7 @@ def failure(error: AxError, code: int, *, command: str) -> dict[str, Any]:
         "schema": "axtool.error/1",
         "tool": {"name": "axtool", "version": __version__},
         "command": command,
-        "status": "failed" if code == Exit.CHECK_FAILED else "error",
+        "status": "error",
         "error": {
             "code": error.code,
             "exit": int(code),

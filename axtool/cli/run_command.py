@@ -37,7 +37,7 @@ def run_command(
         int, typer.Option("--repeat", metavar="N", min=1, help="Times are medians of N frames, after a warm-up.")
     ] = 1,
     isa: Annotated[
-        str, typer.Option("--isa", metavar="NAME", help="auto, portable, avx2, avx512vnni or neon_dot.")
+        str, typer.Option("--isa", metavar="NAME", help="auto, portable, avx2, avxvnni, avx512vnni or neon_dot.")
     ] = "auto",
     target: o.Target = "qc-u-1d7-16mb",
     resize: o.Resize = None,

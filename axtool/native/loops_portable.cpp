@@ -16,7 +16,7 @@ const Loops loops_portable = {"portable",    portable::add, portable::mul,
 
 const Loops &loops_for(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx2 || isa == Isa::avx512vnni) return loops_avx2;
+  if (isa == Isa::avx2 || isa == Isa::avxvnni || isa == Isa::avx512vnni) return loops_avx2;
 #endif
   (void)isa;
   return loops_portable;

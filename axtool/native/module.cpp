@@ -18,7 +18,7 @@ using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::devic
 using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-static const Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot};
+static const Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avxvnni, Isa::avx512vnni, Isa::neon_dot};
 
 static Isa isa_of(const std::string &name) {
   if (name == "auto") return best_isa();

@@ -40,11 +40,6 @@ def pack_conv_weights(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
     return np.ascontiguousarray(tiled.transpose(0, 1, 5, 3, 2, 4)).reshape(-1)
 
 
-def pack_conv_transpose(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
-    """ONNX (cin, cout/g, kh, kw) -> flat, taps not flipped: tap ky of x[iy] goes to out[iy*s - pad + ky*d]."""
-    return pack_conv_weights(outputs_first(w, group), group)
-
-
 def outputs_first(w: NDArray[np.int8], group: int) -> NDArray[np.int8]:
     """Weights of an ONNX ConvTranspose, (cin, cout/g, kh, kw) -> (cout, cin/g, kh, kw) as those of a Conv."""
     cin, coutg, kh, kw = w.shape

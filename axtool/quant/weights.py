@@ -96,9 +96,20 @@ def quantize_weights(
             break
         raised |= over
         scale[over] *= 2  # still a float32
+        if (scale > LARGEST_SCALE).any():
+            raise _bias_too_large(site, bias, scale_in)
     notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
     values = _from_channels(site, values.astype(np.int8))
     return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
+
+
+def _bias_too_large(site: Site, bias: NDArray[np.float64], scale_in: float) -> NumericsError:
+    """No weight scale of float32 brings the bias into int32: only where the steps of the input are next to nothing."""
+    return NumericsError(
+        f"a bias of {np.abs(bias).max():g} in {site} does not fit int32 where the input has steps of {scale_in:g}",
+        code="bias-too-large",
+        hint=f"check the bias and the range of '{site.inputs[0]}'",
+    )
 
 
 def channel_weights(site: Site, values: NDArray[np.int8] | None = None) -> NDArray[np.float64]:

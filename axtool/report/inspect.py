@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +133,3 @@ def _slot(slot: Slot) -> dict[str, Any]:
 
 def _spec(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
-
-
-def device_layers(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The layers of all device stages of an .axm document."""
-    return [layer for stage in document["stages"] for layer in stage.get("layers", ())]

@@ -86,11 +86,6 @@ def verify_layers(request: Request, count: Callable[[int, int], None] = lambda d
     return [figures for _, _, figures in rows]
 
 
-def first_bad(rows: list[LayerFigures]) -> LayerFigures | None:
-    """The first layer whose own error is too large."""
-    return next((row for row in rows if row.bad), None)
-
-
 Row = tuple[DeviceSession, DeviceSession, LayerFigures]
 
 

@@ -17,6 +17,10 @@ for file in "$mac"/mac_*.cpp; do
   own=
   case $machine/$(basename "$file") in
     x86_64*/mac_avx2*) own=-mavx2 ;;
+    x86_64*/mac_avxvnni*)
+      own="-mavx2 -mavxvnni"
+      $cxx $own -E -x c++ /dev/null >/dev/null 2>&1 || own=
+      [ -z "$emulate" ] || own="-mavx2 $emulate" ;;
     x86_64*/mac_avx512*)
       own="-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"
       [ -z "$emulate" ] || own="-mavx2 $emulate" ;;

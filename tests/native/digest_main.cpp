@@ -203,7 +203,7 @@ int main(int argc, char **argv) {
   const int count = argc > 1 ? atoi(argv[1]) : 40;
   int failures = 0;
   std::string tried;
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot})
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avxvnni, Isa::avx512vnni, Isa::neon_dot})
     if (isa_available(isa)) tried += std::string(" ") + isa_name(isa);
   fprintf(stderr, "instruction sets:%s\n", tried.c_str());
   for (size_t op = 0; op < op_fields().size(); ++op) {
@@ -215,7 +215,7 @@ int main(int argc, char **argv) {
       else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());
       const uint64_t want = run_case(c, Isa::portable, 1);
       all = all * 31 + want;
-      for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot})
+      for (Isa isa : {Isa::portable, Isa::avx2, Isa::avxvnni, Isa::avx512vnni, Isa::neon_dot})
         for (int threads = 1; threads <= 2 && isa_available(isa); ++threads)
           if (run_case(c, isa, threads) != want)
             ++failures, fprintf(stderr, "%s case %d: %s with %d threads differs\n", op_fields()[op].name, i, isa_name(isa), threads);

@@ -1,4 +1,5 @@
-// The AVX-512 intrinsics that mac_avx512.cpp uses, in plain C++: its meaning can be tested on any x86 with AVX2.
+// The intrinsics beyond AVX2 that mac_avx512.cpp and mac_avxvnni.cpp use, in plain C++: their meaning can be tested on
+// any x86 with AVX2.
 // Given to the compiler with -include. Each function follows the "Operation" of Intel's intrinsics guide.
 #pragma once
 #include <immintrin.h>
@@ -114,6 +115,13 @@ inline V shuffle_epi8(V a, V b) { return halves(a, b, [](__m256i x, __m256i y) {
 inline V srai_epi16(V a, int n) { return halves(a, a, [n](__m256i x, __m256i) { return _mm256_srai_epi16(x, n); }); }
 inline V set1_epi8(int8_t x) { V v; memset(&v, x, 64); return v; }
 inline V set1_epi16(int16_t x) { return set1_epi32(int32_t(uint16_t(x) * 0x10001u)); }
+inline __m256i dpbusd_half(__m256i acc, __m256i a, __m256i b) {
+  V va = {}, x = {}, w = {};
+  _mm256_storeu_si256((__m256i *)va.d, acc);
+  _mm256_storeu_si256((__m256i *)x.d, a), _mm256_storeu_si256((__m256i *)w.d, b);
+  va = dpbusd(va, x, w);
+  return _mm256_loadu_si256((const __m256i *)va.d);
+}
 inline __m256i half(V a, int which) { return _mm256_loadu_si256((const __m256i *)(a.d + 8 * which)); }
 inline __m128i quarter(V a, int which) { return _mm_loadu_si128((const __m128i *)(a.d + 4 * which)); }
 inline __m256i low_half(V a) { return half(a, 0); }
@@ -213,3 +221,4 @@ inline __m128i load_masked(Mask m, const void *p) {
 #define _mm512_cmplt_epi8_mask emulated::cmplt_epi8
 #define _mm512_cmplt_epu8_mask emulated::cmplt_epu8
 #define _mm512_cmpneq_epi8_mask emulated::cmpneq_epi8
+#define _mm256_dpbusd_avx_epi32 emulated::dpbusd_half

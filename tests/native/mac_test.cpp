@@ -7,7 +7,7 @@ using namespace axtool;
 
 static bool testable(Isa isa) {
 #ifdef AXTOOL_EMULATE_AVX512
-  if (isa == Isa::avx512vnni) return true;
+  if (isa == Isa::avx512vnni || isa == Isa::avxvnni) return true;
 #endif
   return isa_available(isa);
 }
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     Case *c = make_case(uint32_t(seed));
     if (getenv("MAC_TEST_VERBOSE")) printf("seed %d ", seed), describe(c->t), fflush(stdout);
     const std::vector<int8_t> want = run(*c, Isa::portable);
-    for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot}) {
+    for (Isa isa : {Isa::portable, Isa::avx2, Isa::avxvnni, Isa::avx512vnni, Isa::neon_dot}) {
       if (!testable(isa)) continue;
       const bool same = run(*c, isa) == want, pieces = run_in_pieces(*c, isa, 1 + seed % 4) == want;
       const MacFrozenPtr frozen = mac_freeze(c->t, isa, true);
@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     delete c;
   }
   printf("%d cases:", cases);
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512vnni, Isa::neon_dot})
+  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avxvnni, Isa::avx512vnni, Isa::neon_dot})
     if (testable(isa)) printf(" %s", isa_name(isa));
   printf("\n");
 }

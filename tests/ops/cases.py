@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
 from axtool.ops.encoding import MAC_OPS
-from axtool.ops.packing import fold_bias, pack_conv_transpose, pack_conv_weights, pack_depthwise, pack_params
+from axtool.ops.packing import fold_bias, outputs_first, pack_conv_weights, pack_depthwise, pack_params
 from axtool.types import Tile
 
 CHANNELS = (1, 3, 7, 17, 65)
@@ -124,7 +124,7 @@ def _mac(d: _Dice) -> Case:
             max((size - 1) * s + (k - 1) * e + 1 - p - d.between(0, p), 1)
             for size, k, s, e, p in zip((h, w), a["kernel"], a["stride"], a["dilation"], a["pad"], strict=True)
         )
-        packed = pack_conv_transpose(weights, group)
+        packed = pack_conv_weights(outputs_first(weights, group), group)
     else:
         weights = d.array(cout, cing, *a["kernel"])
         wsum = weights.reshape(cout, -1).sum(axis=1, dtype=np.int64)

@@ -27,7 +27,7 @@ def test_conv_weights_survive_packing(coutg, cing, kernel, group, seed):
 @given(CHANNELS, CHANNELS, KERNELS, st.integers(1, 4), st.integers(0, 99))
 def test_conv_transpose_weights_survive_packing(coutg, cing, kernel, group, seed):
     w = random_int8(seed, cing * group, coutg, *kernel)
-    flat = pk.pack_conv_transpose(w, group)
+    flat = pk.pack_conv_weights(pk.outputs_first(w, group), group)
     np.testing.assert_array_equal(unpack_conv_transpose(flat, cing * group, coutg, kernel, group), w)
 
 
@@ -55,7 +55,7 @@ def test_a_conv_weight_is_where_the_layout_says():
 
 def test_a_conv_transpose_weight_is_not_flipped():
     w = random_int8(0, 6, 5, 2, 3)
-    flat = pk.pack_conv_transpose(w, 1).reshape(1, 1, 6, 2, 16, 4)
+    flat = pk.pack_conv_weights(pk.outputs_first(w, 1), 1).reshape(1, 1, 6, 2, 16, 4)
     assert flat[0, 0, 5, 1, 3, 1] == w[5, 3, 1, 2]
 
 

@@ -56,7 +56,7 @@ class Net:
         if op == "conv_transpose":
             oh, ow = ((n - 1) * stride + (k - 1) * dilation + 1 - 2 * pad for n in (h, w))
             values = self.int8(cin, cout // group, k, k)
-            weights = packing.pack_conv_transpose(values, group)
+            weights = packing.pack_conv_weights(packing.outputs_first(values, group), group)
             wsum = values.reshape(group, -1, cout // group, k * k).sum(axis=(1, 3), dtype=np.int64).reshape(-1)
         else:
             oh, ow = ((n + 2 * pad - (k - 1) * dilation - 1) // stride + 1 for n in (h, w))

@@ -67,6 +67,15 @@ def test_every_channel_has_a_normal_scale_whatever_the_formats(steps_in, steps_o
     assert found.values[0] == 0
 
 
+def test_a_bias_that_no_scale_brings_into_int32_is_refused_by_name():
+    fine = QFormat("int8", (2.0**-60,), (0,))
+    with pytest.raises(
+        NumericsError, match=r"a bias of 1e\+30 in .*'layer' \(node 3\) .* steps of 8.67362e-19"
+    ) as caught:
+        quantize_weights(mac("Conv", np.zeros((1, 1, 1, 1)), [1e30], group=1), fine, UNIT)
+    assert caught.value.code == "bias-too-large"
+
+
 def test_leading_ones_of_matmul_weights_are_gone():
     assert quantize_weights(mac("MatMul", random(1, 1, 4, 7)), UNIT, UNIT)[0].values.shape == (4, 7)
 

@@ -5,7 +5,8 @@
 // bias has -x_zp * sum(w) folded in over all taps, so a tap of a transposed convolution that falls between input pixels
 // counts as x_zp too.
 //
-// Build: compile every mac_*.cpp with -O3 -ffp-contract=off; on x86 add -mavx2 to mac_avx2*.cpp and
+// Build: compile every mac_*.cpp with -O3 -ffp-contract=off; on x86 add -mavx2 to mac_avx2*.cpp,
+// -mavx2 -mavxvnni to mac_avxvnni.cpp and
 // -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni to mac_avx512*.cpp, on aarch64 -march=armv8.2-a+dotprod to
 // mac_neon*.cpp. A file whose flags are missing compiles to "not available".
 #pragma once
@@ -16,7 +17,7 @@
 namespace axtool {
 
 enum class MacKind : int { conv, depthwise, conv_transpose };
-enum class Isa : int { portable, avx2, avx512vnni, neon_dot };
+enum class Isa : int { portable, avx2, avxvnni, avx512vnni, neon_dot };
 
 struct MacFrozen;
 

@@ -52,10 +52,10 @@ struct Avx512Band {
 };
 
 // N pixels at p against B blocks of weights, `stride` bytes apart. With each step a line of weights for later is asked
-// for, `ahead` bytes further.
+// for, `ahead` bytes further. A function of its own: inlined, its pointers are spilled.
 template <int N, int B>
-void avx512_sums_of(const uint8_t *const *p, const MacRun *runs, int count, const int8_t *w, int64_t stride,
-                    int64_t ahead, const int32_t *bias, __m512i *sums) {
+__attribute__((noinline)) void avx512_sums_of(const uint8_t *const *p, const MacRun *runs, int count, const int8_t *w,
+                                              int64_t stride, int64_t ahead, const int32_t *bias, __m512i *sums) {
   __m512i acc[N][B];  // never passed on: arrays whose address is taken live in memory
   for (int i = 0; i < N; ++i)
     for (int b = 0; b < B; ++b) acc[i][b] = _mm512_loadu_si512(bias + 16 * b);
@@ -193,7 +193,7 @@ struct Avx512Conv {
     __m512i sums[kPixels * B];
     for (int g = 0; g < groups; ++g) {
       const int n = least + (g < larger);
-      const int64_t ahead = groups == 1 ? 1024 : stride * (B + g % B);
+      const int64_t ahead = groups == 1 ? 2048 : stride * (B + g % B);
       avx512_sums<B>(n, band.from + at, band.runs + phase.first_run, phase.runs, w, stride, ahead, out.bias, sums);
       avx512_finish<B>(t, out, n, sums, band.to + at, c);
       at += n;

@@ -1,7 +1,8 @@
 // Depthwise convolution of a box, for an instruction set I: bands of int16, blocks of 16 channels, groups of pixels.
 //
-// The band of one block is small enough for the first level cache. It holds entries: with kTaps == 2 the entry of
-// column x is x and its right neighbour in the kernel, x + dilation, interleaved: x86 multiplies and adds pairs.
+// The band of one block stays in the second level cache: one for the first would copy many rows twice and thrice. It
+// holds entries: with kTaps == 2 the entry of column x is x and its right neighbour in the kernel, x + dilation,
+// interleaved: x86 multiplies and adds pairs.
 // Band channel o holds input channel (oc + o) / multiplier, so that every multiplier is the same kernel. I gives:
 //   kPixels                            most pixels of one call of tile
 //   kTaps                              taps of an entry, 1 or 2 (an entry is 16 * kTaps elements)
@@ -18,7 +19,7 @@ namespace {
 
 template <class I>
 struct DepthwiseDriver {
-  static constexpr int64_t kBandBytes = 20 << 10;
+  static constexpr int64_t kBandBytes = 64 << 10;
   static constexpr int kEntry = 16 * I::kTaps;
 
   const MacTask &t;

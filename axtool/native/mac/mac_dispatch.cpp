@@ -8,11 +8,23 @@
 #include <sys/auxv.h>
 #endif
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "mac_frozen.h"
 #include "mac_scalar.h"
 #include "mac_variants.h"
 
 namespace axtool {
+
+#if defined(__x86_64__)
+// GCC 12 has no name for it. Its registers are those of AVX2.
+static bool supports_avxvnni() {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+#endif
 
 // GCC's check of a CPU feature includes that the operating system saves its registers.
 bool isa_available(Isa isa) {
@@ -20,6 +32,7 @@ bool isa_available(Isa isa) {
     case Isa::portable: return true;
 #if defined(__x86_64__)
     case Isa::avx2: return mac_built_avx2() && __builtin_cpu_supports("avx2");
+    case Isa::avxvnni: return mac_built_avxvnni() && __builtin_cpu_supports("avx2") && supports_avxvnni();
     case Isa::avx512vnni:
       return mac_built_avx512() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -32,7 +45,7 @@ bool isa_available(Isa isa) {
 }
 
 Isa best_isa() {
-  for (Isa isa : {Isa::avx512vnni, Isa::avx2, Isa::neon_dot})
+  for (Isa isa : {Isa::avx512vnni, Isa::avxvnni, Isa::avx2, Isa::neon_dot})
     if (isa_available(isa)) return isa;
   return Isa::portable;
 }
@@ -40,6 +53,7 @@ Isa best_isa() {
 const char *isa_name(Isa isa) {
   switch (isa) {
     case Isa::avx2: return "avx2";
+    case Isa::avxvnni: return "avxvnni";
     case Isa::avx512vnni: return "avx512vnni";
     case Isa::neon_dot: return "neon_dot";
     default: return "portable";
@@ -49,6 +63,7 @@ const char *isa_name(Isa isa) {
 size_t mac_scratch_bytes(const MacTask &task, Isa isa) {
   switch (isa) {
     case Isa::avx2: return mac_scratch_avx2(task);
+    case Isa::avxvnni: return mac_scratch_avxvnni(task);
     case Isa::avx512vnni: return mac_scratch_avx512(task);
     case Isa::neon_dot: return mac_scratch_neon(task);
     default: return 64;
@@ -58,19 +73,20 @@ size_t mac_scratch_bytes(const MacTask &task, Isa isa) {
 void run_mac(const MacTask &task, Isa isa, void *scratch) {
   switch (isa) {
     case Isa::avx2: return run_mac_avx2(task, scratch);
+    case Isa::avxvnni: return run_mac_avxvnni(task, scratch);
     case Isa::avx512vnni: return run_mac_avx512(task, scratch);
     case Isa::neon_dot: return run_mac_neon(task, scratch);
     default: return run_mac_portable(task);
   }
 }
 
-MacFrozen *mac_new_frozen(int oc, int halves, size_t room, int8_t **rest) {
+MacFrozen *mac_new_frozen(int oc, int steps, size_t room, int8_t **rest) {
   const size_t head = (sizeof(MacFrozen) + 63) / 64 * 64;
-  const size_t table = (sizeof(MacFrozenHalf) * size_t(halves) + 63) / 64 * 64;
+  const size_t table = (sizeof(MacFrozenSteps) * size_t(steps) + 63) / 64 * 64;
   char *memory = static_cast<char *>(aligned_alloc(64, head + table + (room + 63) / 64 * 64));
   if (!memory) throw std::bad_alloc();
   *rest = reinterpret_cast<int8_t *>(memory + head + table);
-  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenHalf *>(memory + head)};
+  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenSteps *>(memory + head), nullptr};
 }
 
 void MacFree::operator()(MacFrozen *frozen) const { free(frozen->memory); }
@@ -82,6 +98,8 @@ MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, bool always) {
 
 namespace {
 
+bool is_vnni(Isa isa) { return isa == Isa::avxvnni || isa == Isa::avx512vnni; }
+
 // About how many cycles the slowest of `threads` workers needs, when each gets `rows` x `channels` of the box. Counted
 // besides the products: input copied for each piece anew, weights read and arranged for each piece anew.
 double piece_cycles(const MacTask &t, Isa isa, int rows, int channels) {
@@ -89,7 +107,7 @@ double piece_cycles(const MacTask &t, Isa isa, int rows, int channels) {
   const double inputs = depthwise ? 1 : double(t.in_c) / t.group, taps = double(t.kh) * t.kw;
   const double products = double(rows) * t.ow * mac_blocks(channels) * 16 * taps * inputs;
   const double copied = (double(rows) * t.sh + t.kh) * t.ow * t.sw * (depthwise ? channels : t.in_c);
-  if (isa == Isa::avx512vnni)  // and four a vector of 16 results; nothing is arranged, but weights come from afar
+  if (is_vnni(isa))  // and four a vector of 16 results; nothing is arranged, but weights come from afar
     return products / (depthwise ? 24 : 60) + double(rows) * t.ow * mac_blocks(channels) * 4 + copied * 0.06 +
            channels * taps * inputs * 0.05;
   const bool winograd = mac_row_unit(t) > 1;
@@ -111,7 +129,7 @@ MacPieces mac_pieces(const MacTask &task, Isa isa, int threads) {
   const double all = piece_cycles(task, isa, task.oh, task.on);
   if (threads <= 1 || all < kWorthAThread) return whole;
   // long boxes in twice as many pieces: a worker that was held up then holds up the others less
-  const int unit = isa == Isa::avx512vnni ? 1 : mac_row_unit(task), units = (task.oh + unit - 1) / unit;
+  const int unit = is_vnni(isa) ? 1 : mac_row_unit(task), units = (task.oh + unit - 1) / unit;
   const int parts = all > kLong && units >= 8 * threads ? 2 * threads : threads;
   const int rows = (units + parts - 1) / parts * unit;
   const int channel_unit = isa == Isa::avx512vnni ? 32 : 16;

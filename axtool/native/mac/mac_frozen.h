@@ -5,20 +5,22 @@
 
 namespace axtool {
 
-// The steps of 8 output channels: first those of two quads, then those of one (see mac_avx2_packed.h).
-struct MacFrozenHalf {
-  const int8_t *weights;   // 32 bytes a quad, aligned to 64
+// The steps of 8 output channels over a chunk of the input: first those of two quads, then those of one, then those of
+// one on int16 (see mac_avx2_packed_sums.h).
+struct MacFrozenSteps {
+  const int8_t *weights;   // 32 bytes a quad, 64 on int16, aligned to 32
   const int32_t *offsets;  // of each quad's activations in the packed pixels, in bytes
-  int doubles, singles;
+  int doubles, singles, wides;
 };
 
 struct MacFrozen {
-  void *memory;         // holds all of it
-  size_t bytes;         // used
-  int oc;               // the output channel that halves begin at
-  MacFrozenHalf *halves;
+  void *memory;            // holds all of it
+  size_t bytes;            // used
+  int oc;                  // the output channel that steps begin at
+  MacFrozenSteps *steps;   // [8 channels][chunk]
+  const int32_t *excess;   // of each channel: what its sums lack of x + 128 for every weight, to be added
 };
 
-// Memory for `halves` halves and `room` bytes more, at *rest; of what is never touched the system makes no pages.
-MacFrozen *mac_new_frozen(int oc, int halves, size_t room, int8_t **rest);
+// Memory for `steps` steps and `room` bytes more, at *rest; of what is never touched the system makes no pages.
+MacFrozen *mac_new_frozen(int oc, int steps, size_t room, int8_t **rest);
 }  // namespace axtool

@@ -12,6 +12,10 @@ size_t mac_scratch_avx2(const MacTask &task);
 bool mac_built_avx2();
 MacFrozen *mac_freeze_avx2(const MacTask &task, bool always);  // or null
 
+void run_mac_avxvnni(const MacTask &task, void *scratch);
+size_t mac_scratch_avxvnni(const MacTask &task);
+bool mac_built_avxvnni();
+
 void run_mac_avx512(const MacTask &task, void *scratch);
 size_t mac_scratch_avx512(const MacTask &task);
 bool mac_built_avx512();
