@@ -17,7 +17,7 @@ struct WinogradDriver {
   static constexpr int kTile = F::kTile, kIn = F::kIn, kPositions = kIn * kIn;
   static constexpr int64_t kInputBytes = F::kInputBytes;  // transformed input of a band, or
   static constexpr int kLeastTiles = F::kLeastTiles;  // as many tiles as make the weights' transform small beside them
-  static constexpr int kChunk = F::kChunk;            // tiles whose products are kept: about 24 KB
+  static constexpr int kChunk = F::kChunk;            // tiles whose products are kept
 
   static bool suits(const MacTask &t) {
     const int cin = t.in_c / t.group;

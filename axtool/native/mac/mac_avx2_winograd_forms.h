@@ -48,8 +48,8 @@ struct Winograd2 {
 // are divided out modulo 2^32, the others shifted. |B^T d B| <= 100 * 128, |G g G^T| <= 49 * 128.
 struct Winograd4 {
   static constexpr int kTile = 4, kIn = 6, kMaxChannels = 227, kLeastChannels = 8;  // 2^6 * 9 * 2^14 * 227 < 2^31
-  static constexpr int64_t kInputBytes = 200 << 10;
-  static constexpr int kLeastTiles = 40, kChunk = 12;
+  static constexpr int64_t kInputBytes = 320 << 10;
+  static constexpr int kLeastTiles = 40, kChunk = 18;
 
   static void input(const __m256i *d, int step, __m256i *v, int out) {
     const __m256i a = _mm256_sub_epi16(d[4 * step], _mm256_slli_epi16(d[2 * step], 2));
