@@ -7,11 +7,13 @@ PACKAGE := $(VENV)/.package
 DEV := $(VENV)/.dev
 DEMO := demo
 JOBS ?= 2
+TORCH ?= torch
 
-.PHONY: help demo test test-slow test-arm test-haswell lint format bench docs clean
+.PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-quantizers \
+	bench-quantizers-peers docs clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 24
 
 # The package alone, which `make demo` wants; and beside it, in the same environment, the tools that test it.
 $(PACKAGE): pyproject.toml axtool/native/CMakeLists.txt $(shell find axtool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
@@ -56,6 +58,12 @@ format: $(DEV)  ## rewrite the code as ruff wants it
 
 bench: $(DEV)  ## engine speed against onnxruntime, as ratios
 	$(BIN)/python -m benchmarks.engine
+
+bench-quantizers: $(DEV)  ## int8 accuracy and cost of quantizers on the same models and pictures
+	$(BIN)/python -m benchmarks.quantizers
+
+bench-quantizers-peers: $(DEV)  ## the environments of the other quantizers, in build/peers (gigabytes)
+	$(BIN)/python -m benchmarks.quantizer_peers --torch "$(TORCH)"
 
 docs: $(PACKAGE)  ## regenerate the pages of docs/ that are made from code
 	$(BIN)/python docs/generate.py
