@@ -26,8 +26,8 @@ NEEDS = {
 OURS = """
 import sys
 from axtool.cli.main import main
-model, calibration, out = sys.argv[1:]
-main(["compile", model, "--calib", calibration, "-o", out, "-q", "--force"])
+model, calibration, out, *options = sys.argv[1:]
+main(["compile", model, "--calib", calibration, "-o", out, "-q", "--force", *options])
 """
 
 
@@ -48,7 +48,7 @@ class Quantizer:
         """What to run."""
         files = [str(path) for path in (model, calibration, out)]
         if not self.script:
-            return [sys.executable, "-c", OURS, *files]
+            return [sys.executable, "-c", OURS, *files, *self.options]
         python = sys.executable if self.environment is None else str(folder / self.environment / "bin" / "python")
         return [python, str(SCRIPTS / self.script), *files, *self.options]
 
@@ -63,6 +63,7 @@ class Quantizer:
 
 
 AXTOOL = Quantizer("axtool")
+ROUNDED = Quantizer("axtool -O2", options=("-O2",))
 PLAIN = Quantizer("plain float pass", "with_float.py")
 PERCENTILE = Quantizer("onnxruntime percentile", "with_onnxruntime.py", ("percentile", "99.999"))
 PEERS = (
@@ -74,7 +75,7 @@ PEERS = (
     Quantizer("AIMET", "with_aimet.py", (), "aimet"),
     Quantizer("AIMET equalized", "with_aimet.py", ("cle",), "aimet"),
 )
-QUANTIZERS = (AXTOOL, *PEERS)
+QUANTIZERS = (AXTOOL, ROUNDED, *PEERS)
 
 
 def install(name: str, torch: str, folder: Path = FOLDER) -> str | None:
@@ -114,7 +115,7 @@ def try_out(name: str, folder: Path = FOLDER) -> str | None:
         np.savez(calibration, images=samples)
         for quantizer in (quantizer for quantizer in PEERS if quantizer.environment == name):
             command = quantizer.command(path, calibration, out, folder)
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
             if done.returncode:
                 return _last_error(quantizer.name, done.stderr)
     return None

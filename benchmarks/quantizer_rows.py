@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import table
-from benchmarks.quantizer_peers import AXTOOL, PERCENTILE, PLAIN
+from benchmarks.quantizer_peers import AXTOOL, PERCENTILE, PLAIN, ROUNDED
 from benchmarks.table import Row
 
+OURS = (AXTOOL.name, ROUNDED.name)  # the default is what is compared; -O2 is shown beside it
 NOISE_DB = 1.0
 MARGIN_DB: Mapping[tuple[str, str], float] = {  # over the best peer
     ("efficientnet-lite0", "logits"): 3.0,
@@ -49,7 +50,7 @@ def rows(results: Sequence[Result]) -> list[Row]:
     for model in dict.fromkeys(result.model for result in results):
         own = [result for result in results if result.model == model]
         ours = next((r for r in own if r.quantizer == AXTOOL.name and r.figures), None)
-        peers = [r for r in own if r.quantizer != AXTOOL.name and r.figures]
+        peers = [r for r in own if r.quantizer not in OURS and r.figures]
         if ours is not None:
             made += [*_accuracy(model, ours, peers), *_counts(model, ours, peers), *_cost(model, ours, own)]
     return made
@@ -96,7 +97,7 @@ def _cost(model: str, ours: Result, own: Sequence[Result]) -> list[Row]:
         peer = by_name[PERCENTILE.name]
         sides = {"ours": ours.side(cpu_s, "s"), "peer": peer.side(peer.cost["cpu_s"], "s")}
         made.append(table.row(model, "CPU", peer.cost["cpu_s"] / cpu_s, FASTER, **sides))
-    others = [r for name, r in by_name.items() if name not in (AXTOOL.name, PLAIN.name)]
+    others = [r for name, r in by_name.items() if name not in (*OURS, PLAIN.name)]
     for key, words, unit in (("cpu_s", "CPU, least", "s"), ("peak_mb", "peak memory, least", "MB")):
         if others:
             peer = min(others, key=lambda r: r.cost[key])

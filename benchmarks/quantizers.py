@@ -24,7 +24,7 @@ from axtool.errors import AxError
 from benchmarks import quantizer_rows, table
 from benchmarks.metered import Metered, metered
 from benchmarks.quantizer_cases import CALIBRATION, CASES, JUDGED, NotAtHand, build, save_samples
-from benchmarks.quantizer_peers import AXTOOL, PLAIN, QUANTIZERS, ROOT, Quantizer
+from benchmarks.quantizer_peers import PLAIN, QUANTIZERS, ROOT, Quantizer
 from benchmarks.quantizer_rows import Result
 
 QUICK = 8  # samples, to calibrate with and to judge on
@@ -72,11 +72,14 @@ def measure(model: str, quantizer: Quantizer, files: Files, prefix: Sequence[str
         return Result(model, quantizer.name, absent=reason)
     out = files.folder / f"quantized{quantizer.suffix}"
     out.unlink(missing_ok=True)
-    run = metered([*prefix, *quantizer.command(files.model, files.calibration, out)], cwd=ROOT)
+    command = quantizer.command(files.model, files.calibration, out)
+    run = metered(
+        [*prefix, *command], cwd=files.folder if quantizer.script else ROOT
+    )  # some leave files where they are
     told = told_by(run)
     cost = {key: round(getattr(run, key), 3) for key in ("wall_s", "cpu_s", "peak_mb")}
     cost |= {"imports_cpu_s": told["imports_cpu_s"]} if "imports_cpu_s" in told else {}
-    version = __version__ if quantizer is AXTOOL else told.get("version", "")
+    version = told.get("version", "") if quantizer.script else __version__
     if run.code or (quantizer is not PLAIN and not out.is_file()):
         return Result(model, quantizer.name, version=version, cost=cost, failed=last_line(run))
     if quantizer is PLAIN:

@@ -290,3 +290,9 @@ def test_names_that_are_none_are_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         quantizers._parser().parse_args(words)
     assert stopped.value.code == 2
+
+
+def test_our_slower_way_is_shown_and_is_no_peer() -> None:
+    assert quantizer_rows.rows([result("axtool"), result("axtool -O2", 30.0)]) == quantizer_rows.rows(
+        [result("axtool")]
+    )
