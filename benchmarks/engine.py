@@ -2,7 +2,9 @@
 
 `device part`: int8 inputs in place -> int8 outputs in place, against a session from uint8 to uint8.
 `float to float`: quantizing and dequantizing included on both sides.
-`2 threads over 1`: our own speed-up. `every tensor exposed`: what `verify --layers` costs against a plain run.
+`2 threads over 1`: our own speed-up. `2 engines at once`: frames a second of two independent engines of one thread each
+against one: what this machine has left for a second thread, whose core may share its multipliers with the first.
+`every tensor exposed`: what `verify --layers` costs against a plain run.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import importlib
 import logging
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +85,24 @@ def device_case(plan: Plan, threads: int) -> Case:
     return case
 
 
+def twice_case(plan: Plan) -> Case:
+    """One frame on each of two engines that know nothing of each other."""
+    cases = [device_case(plan, 1) for _ in range(2)]
+    other = ThreadPoolExecutor(1)
+
+    def case(number: int) -> Callable[[], object]:
+        first, second = (one(number) for one in cases)
+
+        def both() -> None:
+            running = other.submit(first)
+            second()
+            running.result()
+
+        return both
+
+    return case
+
+
 def frame_case(plan: Plan, shape: Sequence[int], threads: int) -> Case:
     """float32 in, float32 out, in ONNX order."""
     session = DeviceSession(plan, engine="native", threads=threads)
@@ -129,13 +150,19 @@ def compare(built: Built, *, rounds: int, threads: Sequence[int] = (1, 2)) -> li
     for n in threads:
         cases[f"ours {n}"] = device_case(built.plan, n)
         cases |= {f"{form} {n}": peer_case(model, built.shape, n) for form, model in built.stripped.items()}
+    if {1, 2} <= set(threads):
+        cases["twice"] = twice_case(built.plan)
     times = interleave(cases, rounds=rounds)
     target = TARGETS.get(built.name)
     rows = [_against_peer(built, "device part", times, n, target) for n in threads]
     if {1, 2} <= set(threads):
         one, two = times["ours 1"], times["ours 2"]
         ratio = one.median_ms / two.median_ms
-        rows.append(_against_self(built, "2 threads over 1", ratio, TWO_THREADS, two, one, threads=2))
+        limit = 2 * one.median_ms / times["twice"].median_ms
+        rows.append(
+            _against_self(built, "2 threads over 1", ratio, TWO_THREADS, two, one, threads=2, of_limit=ratio / limit)
+        )
+        rows.append(_against_self(built, "2 engines at once", limit, None, times["twice"], one, threads=2))
     frames: dict[str, Case] = {"ours 1": frame_case(built.plan, built.shape, 1)}
     frames |= {f"{form} 1": peer_case(model, built.shape, 1) for form, model in built.forms.items()}
     rows.append(_against_peer(built, "float to float", interleave(frames, rounds=rounds), 1, None))
@@ -168,7 +195,7 @@ def _against_peer(built: Built, measured: str, times: dict[str, Timing], threads
 
 
 def _against_self(
-    built: Built, measured: str, ratio: float, target: float, ours: Timing, base: Timing, **more: object
+    built: Built, measured: str, ratio: float, target: float | None, ours: Timing, base: Timing, **more: object
 ) -> Row:
     name = "axtool native"
     return table.row(
