@@ -94,7 +94,7 @@ def assign_pixels(to: NDArray[Any], values: NDArray[Any]) -> None:
 def read_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.int8]:
     """A copy of what is stored: (1, h, w, c)."""
     pixels = _pixels(memories, slot, tensor)
-    return np.ascontiguousarray(pixels[None, :, :, : tensor.shape[3]]).view(np.int8)
+    return pixels[None, :, :, : tensor.shape[3]].copy().view(np.int8)
 
 
 def _pixels(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ import pytest
 
 from axtool.ops.encoding import decode_command, decode_layer
 from axtool.sim.images import encode_plan, host_slot, new_images, read_tensor, sizes_of, write_tensor
-from axtool.types import Plan
+from axtool.types import Plan, QFormat, Slot, Tensor
 from tests.sim.tiny_plans import small_net
 
 
@@ -32,6 +32,15 @@ def test_a_tensor_reads_as_it_was_written_and_its_padding_holds_the_zero_point()
     np.testing.assert_array_equal(read_tensor(memories, slot, tensor), values)
     pixels = memories["ext"][slot.offset :][: slot.size].reshape(9, 8, 16)
     assert (pixels[:, :, 5:].view(np.int8) == 3).all()
+
+
+@pytest.mark.parametrize("pixel", [16, 32])
+def test_what_was_read_stays_when_the_memory_changes(pixel):
+    tensor = Tensor("t", (1, 2, 3, 16), QFormat("int8", (1.0,)))
+    memories = {"ext": np.zeros(6 * pixel, np.uint8)}
+    read = read_tensor(memories, Slot("t", "ext", 0, 6 * pixel, 0, 0), tensor)
+    memories["ext"][:] = 7
+    assert not read.any()
 
 
 def test_the_rows_of_a_plan_decode_to_its_layers_and_commands():
