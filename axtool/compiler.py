@@ -30,6 +30,7 @@ from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
+from axtool.quant.findings import findings
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.quant.recipe import recipes_of
 from axtool.runtime.task import completed
@@ -75,6 +76,7 @@ class Compiled:
     artefact: Artefact
     front: Front
     ranges: Ranges
+    numbers: tuple[Quantization, ...] = ()  # of the device stages
 
 
 def compile_file(model: Path, out: Path, options: Options, progress: Progress, *, force: bool = False) -> Compiled:
@@ -96,15 +98,17 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     samples = open_calibration(front, options)
     choice = measure(front, samples, options, target, progress)
     stages: list[HostStage | DeviceStage] = []
+    made: list[Quantization] = []
     for stage in front.parts.stages:
         if stage.kind == "host":
             stages.append(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
             continue
         progress.step("quantizing")
         numbers = quantize(stage, choice, front, target)
+        made.append(numbers)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
-    return Compiled(assemble(front, target, stages, samples, choice, options), front, choice.ranges)
+    return Compiled(assemble(front, target, stages, samples, choice, options), front, choice.ranges, tuple(made))
 
 
 def say_front(front: Front) -> None:
@@ -185,6 +189,8 @@ def quantize(stage: Stage, choice: Choice, front: Front, target: Target) -> Quan
         numbers = choice.numbers(stage, target, front.cleaned.given)
     for line in numbers.notes:
         log.info("%s", line)
+    for notice in findings(sites_of(stage.model), numbers, choice.observers):
+        log.warning("%s", notice)
     return numbers
 
 

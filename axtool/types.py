@@ -123,6 +123,7 @@ class Quantization:
     ranges: Mapping[str, tuple[float, float]]
     weights: Mapping[str, Weights]
     notes: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why a tensor has its format, by tensor
 
 
 @dataclass(frozen=True, slots=True)

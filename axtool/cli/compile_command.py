@@ -92,6 +92,9 @@ def compile_command(
             rich_help_panel=MEANING,
         ),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell why each tensor has its format and range.", rich_help_panel=QUANT)
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Run onnxruntime after each pass and verify each step.")
     ] = False,
@@ -122,6 +125,7 @@ def compile_command(
     from axtool.inputs.prepare import Preparation
     from axtool.quant.ranges import read_ranges, write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
+    from axtool.report.explain import explain_rows, explain_text
 
     if model.is_file() and is_axm(model):
         hint = f"`axtool info {model}` shows what it holds"
@@ -165,7 +169,13 @@ def compile_command(
             write_ranges(save_ranges, kept, force=force)
     known = None if base is not None else [key for key, value in given.items() if value is not None]
     document = compiled_document(compiled.artefact, out, known, elapsed_s=progress.elapsed_s)
+    if explain:
+        document["explain"] = explain_rows(compiled.numbers)
     if as_json:
         emit(document)
-    elif not quiet:
-        typer.echo(compiled_text(legible_values(document)))
+        return
+    shown = legible_values(document)
+    if not quiet:
+        typer.echo(compiled_text(shown))
+    if explain:
+        typer.echo(explain_text(shown["explain"]))

@@ -20,6 +20,7 @@ from axtool.quant.calibrate import Statistics, gather
 from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams
 from axtool.quant.observe import plan_work
+from axtool.quant.observers import MinMax
 from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
@@ -42,6 +43,7 @@ class Choice:
     ranges: Ranges
     grams: Mapping[str, Gram] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
+    observers: Mapping[str, MinMax] = field(default_factory=dict)  # what calibration saw of all samples
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
@@ -105,7 +107,7 @@ def choose(
     whole = statistics.together()
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    return Choice(_ranges(whole, chosen), grams, tuple(trial.done))
+    return Choice(_ranges(whole, chosen), grams, tuple(trial.done), whole.seen.observers)
 
 
 class _Trials:

@@ -35,7 +35,7 @@ def _mse(seen: Histogram) -> tuple[float, float]:
 
     Values of zero are exact in every range and count for nothing.
     """
-    values, counts = _bins(seen)
+    values, counts = seen.occupied()
     lows, highs = _ends(seen.low), _ends(seen.high)
     below = np.array([_beyond(values, counts, low, -1) for low in lows])
     above = np.array([_beyond(values, counts, high, 1) for high in highs])
@@ -59,7 +59,7 @@ def _entropy(seen: Histogram) -> tuple[float, float]:
     """Both ends shrink together. P is the distribution with what lies outside moved to the ends, Q what 255 levels
     keep of it, spread evenly over the bins that were not empty (Migacz, 8-bit Inference with TensorRT, 2017).
     """
-    values, counts = _bins(seen)
+    values, counts = seen.occupied()
     best, found = np.inf, (seen.low, seen.high)
     for share in np.linspace(1.0, 0.25, _SHRINKS):
         low, high = seen.low * share, seen.high * share
@@ -85,12 +85,3 @@ def _divergence(values: Floats, counts: Floats, low: float, high: float) -> floa
     told = (p > 0) & (q > 0)
     lost = p[(p > 0) & (q == 0)].sum()  # an end bin that was empty before
     return float((p[told] * np.log(p[told] / q[told])).sum() + lost)
-
-
-def _bins(seen: Histogram) -> tuple[Floats, Floats]:
-    """The middle of each bin that holds something, within the extremes, and how many values it holds."""
-    assert seen.exponent is not None
-    occupied = np.flatnonzero(seen.counts)
-    index = occupied - (len(seen.counts) // 2)
-    middle = np.where(index == 0, 0.0, index + 0.5 * np.sign(index)) * 2.0**seen.exponent
-    return np.clip(middle, seen.low, seen.high), seen.counts[occupied].astype(np.float64)

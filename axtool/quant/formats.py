@@ -79,7 +79,8 @@ def quantize_stage(
         notes.append(f"bias corrected in {corrected} of {len(weights)} layers with weights")
     kept = {decision.tensor: decision.range for decision in decisions}
     kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
-    return Quantization(formats, kept, weights, tuple(notes))
+    reasons = {decision.tensor: decision.why for decision in decisions}
+    return Quantization(formats, kept, weights, tuple(notes), reasons)
 
 
 def resolve(

@@ -121,6 +121,15 @@ class Histogram(MinMax):
         low, high = self._edges(upward)[0], self._edges(downward)[1]
         return max(low, self.low), min(high, self.high)
 
+    def occupied(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The middle of each bin that holds something, within the extremes, and how many values it holds."""
+        if self.exponent is None:
+            return np.zeros(1), np.array([float(self.finite)])
+        places = np.flatnonzero(self.counts)
+        index = places - (HALF - 1)
+        middle = np.where(index == 0, 0.0, index + 0.5 * np.sign(index)) * math.ldexp(1.0, self.exponent)
+        return np.clip(middle, self.low, self.high), self.counts[places].astype(np.float64)
+
     def _edges(self, bin_: int) -> tuple[float, float]:
         assert self.exponent is not None
         index = bin_ - (HALF - 1)

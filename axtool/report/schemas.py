@@ -51,6 +51,16 @@ class Placed(Part):
     host: int
 
 
+class Explained(Part):
+    tensor: str
+    low: float = Field(description="Of the range, in real units.")
+    high: float
+    format: str
+    scale: float
+    zero_point: int
+    why: str
+
+
 class CompileBody(Document):
     file: str
     file_bytes: int
@@ -65,6 +75,7 @@ class CompileBody(Document):
     calibration: Calibration
     elapsed_s_measured: float = Field(description="Of the whole command, on this machine.")
     device: Device
+    explain: list[Explained] | None = Field(None, description="With --explain: each tensor of the device.")
 
 
 class Compile(CompileBody):

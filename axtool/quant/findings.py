@@ -1,0 +1,82 @@
+"""Formats and what calibration saw  ->  warnings: values that are cut off, tensors and parts with hardly any levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from axtool.inputs.notice import Notice, warning
+from axtool.ops.arithmetic import quantize_host
+from axtool.quant.observers import Histogram, MinMax
+from axtool.types import QFormat, Quantization, Site
+
+MOST_CUT = 0.01  # of the values of a tensor
+FEW_LEVELS = 8
+_SHOWN = 4
+
+
+def findings(
+    sites: Sequence[Site], numbers: Quantization, observers: Mapping[str, MinMax] | None = None
+) -> tuple[Notice, ...]:
+    """What the user should know about the formats of one device stage, one notice of each kind.
+
+    `observers` are what calibration saw of the tensors; without them only the parts of a Concat are judged.
+    """
+    seen = {name: o for name, o in (observers or {}).items() if isinstance(o, Histogram) and name in numbers.formats}
+    cut = [
+        f"'{name}' {100 * share:.1f} %"
+        for name, observer in seen.items()
+        if (share := outside(observer, numbers.formats[name])) > MOST_CUT
+    ]
+    few = [
+        f"'{name}' {count}"
+        for name, observer in seen.items()
+        if observer.low < observer.high and (count := levels(observer, numbers.formats[name])) < FEW_LEVELS
+    ]
+    parts = [f"'{part}' {count:.1f} of '{whole}'" for part, whole, count in _parts(sites, numbers)]
+    made: list[Notice] = []
+    if cut:
+        what = f"more than {100 * MOST_CUT:g} % of the values lie outside the range: {_some(cut)}"
+        made.append(warning("saturated", f"{what}; --method minmax keeps them all"))
+    if few:
+        made.append(warning("few-levels", f"tensors that use fewer than {FEW_LEVELS} levels of int8: {_some(few)}"))
+    if parts:
+        what = f"parts that use fewer than {FEW_LEVELS} levels of the tensor that joins them: {_some(parts)}"
+        made.append(warning("few-levels-part", f"{what}; end the model before the Concat with --outputs"))
+    return tuple(made)
+
+
+def outside(seen: Histogram, fmt: QFormat) -> float:
+    """The share of the values that the format cannot hold, to the width of a bin."""
+    low, high = _ends(fmt)
+    values, counts = seen.occupied()
+    return float(counts[(values < low) | (values > high)].sum() / max(counts.sum(), 1.0))
+
+
+def levels(seen: Histogram, fmt: QFormat) -> int:
+    """How many of the levels of the format hold a value that was seen, to the width of a bin."""
+    values, _ = seen.occupied()
+    return int(np.unique(quantize_host(values.astype(np.float32), fmt)).size)
+
+
+def _ends(fmt: QFormat) -> tuple[float, float]:
+    """What is rounded is not cut off: half a step further than the outermost levels."""
+    return (-128.5 - fmt.zero_point[0]) * fmt.scale[0], (127.5 - fmt.zero_point[0]) * fmt.scale[0]
+
+
+def _parts(sites: Sequence[Site], numbers: Quantization) -> Iterator[tuple[str, str, float]]:
+    """Inputs of a Concat whose whole range is a few steps of its output: (part, output, levels)."""
+    for site in sites:
+        whole = numbers.formats.get(site.outputs[0])
+        if site.op != "Concat" or whole is None:
+            continue
+        for name in site.inputs:
+            low, high = numbers.ranges.get(name, (0.0, 0.0))
+            count = (high - low) / whole.scale[0] + 1
+            if name in numbers.formats and low < high and count < FEW_LEVELS:
+                yield name, site.outputs[0], count
+
+
+def _some(items: Sequence[str]) -> str:
+    return ", ".join(items[:_SHOWN]) + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")

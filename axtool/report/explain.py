@@ -1,0 +1,43 @@
+"""The numbers of device stages  ->  why each tensor has its format and range, as rows and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from axtool.report.tables import table
+from axtool.types import Quantization
+
+
+def explain_rows(numbers: Sequence[Quantization]) -> list[dict[str, Any]]:
+    """One row a tensor, in the order of the graph. `low` and `high` are in real units."""
+    return [
+        {
+            "tensor": name,
+            "low": stage.ranges.get(name, (0.0, 0.0))[0],
+            "high": stage.ranges.get(name, (0.0, 0.0))[1],
+            "format": fmt.kind,
+            "scale": fmt.scale[0],
+            "zero_point": fmt.zero_point[0],
+            "why": stage.reasons.get(name, ""),
+        }
+        for stage in numbers
+        for name, fmt in stage.formats.items()
+    ]
+
+
+def explain_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table."""
+    cells = [
+        (
+            row["tensor"],
+            f"{row['low']:.4g}",
+            f"{row['high']:.4g}",
+            f"{row['scale']:.4g}",
+            row["zero_point"],
+            row["why"],
+        )
+        for row in rows
+    ]
+    columns = ("tensor", "low", "high", "scale", "zero point", "why")
+    return table(columns, cells, title="Formats, all int8", right=(1, 2, 3, 4), prose=(5,), droppable=(4, 3))

@@ -1,0 +1,109 @@
+"""What is said about formats: values cut off, tensors and parts with hardly any levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axtool.quant.findings import findings, levels, outside
+from axtool.quant.formats import int8_format
+from axtool.quant.observers import Histogram
+from axtool.types import Quantization, Site
+from tests import tiny
+from tests.conftest import Tiny
+from tests.tiny import axtool
+
+
+def seen(values: np.ndarray) -> Histogram:
+    observer = Histogram()
+    observer.observe(np.asarray(values, np.float32))
+    return observer
+
+
+def numbers(**ranges: tuple[float, float]) -> Quantization:
+    return Quantization({name: int8_format(*limits) for name, limits in ranges.items()}, ranges, {})
+
+
+def codes(numbers: Quantization, *sites: Site, **observers: Histogram) -> list[str]:
+    return [notice.code for notice in findings(sites, numbers, observers)]
+
+
+CONCAT = Site("Concat", "c", 0, ("a", "b"), ("y",), {"axis": 1})
+
+
+def test_values_within_the_range_are_not_cut_off() -> None:
+    assert outside(seen(np.linspace(0, 1, 1000)), int8_format(0, 1)) == 0
+
+
+def test_the_share_of_the_values_that_are_cut_off_is_told() -> None:
+    assert outside(seen(np.linspace(-1, 1, 10_001)), int8_format(-1, 0.5)) == pytest.approx(0.25, abs=2e-3)
+
+
+def test_a_tensor_that_is_cut_off_is_named() -> None:
+    told = findings((), numbers(x=(0.0, 0.5)), {"x": seen(np.linspace(0, 1, 1000))})
+    assert [notice.code for notice in told] == ["saturated"]
+    assert "'x' 49." in str(told[0]) or "'x' 50." in str(told[0])
+
+
+def test_a_percent_of_the_values_may_be_cut_off() -> None:
+    assert codes(numbers(x=(0.0, 0.995)), x=seen(np.linspace(0, 1, 1000))) == []
+
+
+def test_levels_are_those_of_int8_that_occur() -> None:
+    assert levels(seen(np.repeat([0.0, 0.5, 1.0], 5)), int8_format(0, 1)) == 3
+
+
+def test_a_tensor_with_hardly_any_levels_is_named() -> None:
+    assert codes(numbers(x=(0.0, 100.0)), x=seen(np.linspace(0, 1, 1000))) == ["few-levels"]
+
+
+def test_a_constant_tensor_needs_one_level_only() -> None:
+    assert codes(numbers(x=(0.0, 3.0)), x=seen(np.full(9, 3.0))) == []
+
+
+def test_a_part_of_a_concat_that_is_too_small_for_the_whole_is_named() -> None:
+    told = findings((CONCAT,), numbers(a=(0.0, 640.0), b=(0.0, 1.0), y=(0.0, 640.0)))
+    assert [notice.code for notice in told] == ["few-levels-part"]
+    assert "'b' 1.4 of 'y'" in str(told[0])
+
+
+def test_parts_of_one_size_are_fine() -> None:
+    assert codes(numbers(a=(0.0, 640.0), b=(0.0, 500.0), y=(0.0, 640.0)), CONCAT) == []
+
+
+def test_many_tensors_are_told_in_one_notice() -> None:
+    ranges = {f"t{i}": (0.0, 100.0) for i in range(7)}
+    observers = {name: seen(np.linspace(0, 1, 100)) for name in ranges}
+    told = findings((), numbers(**ranges), observers)
+    assert len(told) == 1
+    assert str(told[0]).endswith("and 3 more")
+
+
+def test_compiling_warns_of_a_part_that_the_joined_tensor_has_no_levels_for(work: Path) -> None:
+    graph = """(float[1,3,8,8] x) => (float[1,4,8,8] z) {
+      a = Conv(x, w)
+      b = Conv(x, v)
+      y = Concat <axis=1> (a, b)
+      z = Conv(y, u)
+    }"""
+    rng = np.random.default_rng(1)
+    weights = {"w": rng.normal(0, 300, (2, 3, 1, 1)), "v": rng.normal(0, 0.3, (2, 3, 1, 1)), "u": (4, 4, 1, 1)}
+    model = tiny.save(work / "m.onnx", graph, weights)
+    ran = axtool("compile", model, "--calib", "random:8")
+    assert (ran.code, "'b'" in ran.err and "levels of the tensor that joins them" in ran.err) == (0, True)
+
+
+def test_every_tensor_is_explained(tiny_models: Tiny, work: Path) -> None:
+    words = ("compile", tiny_models / "cls.onnx", "--calib", "random:8", "-o", "m.axm", "--explain")
+    rows = {row["tensor"]: row for row in axtool(*words, "--json").document["explain"]}
+    assert rows["a"]["why"].startswith("only Relu")
+    assert (rows["r"]["low"], rows["r"]["zero_point"]) == (0, -128)
+    text = axtool(*words, "--force").out
+    assert all(name in text for name in rows)
+
+
+def test_nothing_is_explained_unasked(tiny_models: Tiny, work: Path) -> None:
+    ran = axtool("compile", tiny_models / "cls.onnx", "--calib", "random:8", "-o", "m.axm", "--json")
+    assert "explain" not in ran.document
