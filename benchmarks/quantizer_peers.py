@@ -52,6 +52,10 @@ class Quantizer:
         python = sys.executable if self.environment is None else str(folder / self.environment / "bin" / "python")
         return [python, str(SCRIPTS / self.script), *files, *self.options]
 
+    def place(self, folder: Path = FOLDER) -> Path:
+        """Where to run it: always the same folder, as Quark compiles its ops anew in each, and leaves files there."""
+        return ROOT if self.environment is None else folder / self.environment
+
     def absence(self, folder: Path = FOLDER) -> str | None:
         """Why it cannot be run, or None."""
         if self.environment is None or (folder / self.environment / "bin" / "python").exists():
@@ -73,7 +77,6 @@ PEERS = (
     Quantizer("Quark", "with_quark.py", ("plain",), "quark"),
     Quantizer("Quark equalized, bias corrected", "with_quark.py", ("cle",), "quark"),
     Quantizer("AIMET", "with_aimet.py", (), "aimet"),
-    Quantizer("AIMET equalized", "with_aimet.py", ("cle",), "aimet"),
 )
 QUANTIZERS = (AXTOOL, ROUNDED, *PEERS)
 
@@ -115,7 +118,8 @@ def try_out(name: str, folder: Path = FOLDER) -> str | None:
         np.savez(calibration, images=samples)
         for quantizer in (quantizer for quantizer in PEERS if quantizer.environment == name):
             command = quantizer.command(path, calibration, out, folder)
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
+            place = quantizer.place(folder)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
             if done.returncode:
                 return _last_error(quantizer.name, done.stderr)
     return None

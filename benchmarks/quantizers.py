@@ -73,9 +73,7 @@ def measure(model: str, quantizer: Quantizer, files: Files, prefix: Sequence[str
     out = files.folder / f"quantized{quantizer.suffix}"
     out.unlink(missing_ok=True)
     command = quantizer.command(files.model, files.calibration, out)
-    run = metered(
-        [*prefix, *command], cwd=files.folder if quantizer.script else ROOT
-    )  # some leave files where they are
+    run = metered([*prefix, *command], cwd=quantizer.place())
     told = told_by(run)
     cost = {key: round(getattr(run, key), 3) for key in ("wall_s", "cpu_s", "peak_mb")}
     cost |= {"imports_cpu_s": told["imports_cpu_s"]} if "imports_cpu_s" in told else {}
@@ -174,11 +172,15 @@ def _models(words: str) -> list[str]:
 
 
 def _quantizers(words: str) -> tuple[Quantizer, ...]:
-    wanted = [word.lower() for word in words.split(",")]
-    found = tuple(q for q in QUANTIZERS if any(q.name.lower().startswith(word) for word in wanted))
-    if not found:
-        raise argparse.ArgumentTypeError(f"no '{words}'")
-    return found
+    wanted: set[str] = set()
+    for word in words.lower().split(","):
+        names = [q.name for q in QUANTIZERS if q.name.lower() == word] or [
+            q.name for q in QUANTIZERS if q.name.lower().startswith(word)
+        ]
+        if not names:
+            raise argparse.ArgumentTypeError(f"no '{word}'")
+        wanted.update(names)
+    return tuple(q for q in QUANTIZERS if q.name in wanted)
 
 
 if __name__ == "__main__":
