@@ -14,13 +14,14 @@ from typing import Any, Protocol
 from axtool import __version__
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
-from axtool.config import refuse_overwrite
+from axtool.config import refuse_overwrite, write_together
 from axtool.errors import UnsupportedError, UsageError, located
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.names import value_names
 from axtool.graph.signature import check_ends, to_bytes
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
+from axtool.graph.standard import check_standard
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
@@ -30,6 +31,7 @@ from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
+from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.findings import findings
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.quant.recipe import recipes_of
@@ -79,12 +81,20 @@ class Compiled:
     numbers: tuple[Quantization, ...] = ()  # of the device stages
 
 
-def compile_file(model: Path, out: Path, options: Options, progress: Progress, *, force: bool = False) -> Compiled:
-    """Compile `model` and write `out`, whole or not at all."""
+def compile_file(
+    model: Path, out: Path, options: Options, progress: Progress, *, force: bool = False, qdq: Path | None = None
+) -> Compiled:
+    """Compile `model` and write `out`, and beside it the QDQ model `qdq` where one is wanted: all whole, or nothing."""
     refuse_overwrite(out, force=force)
+    if qdq is not None:
+        refuse_overwrite(qdq, force=force, inputs=[model, out])
     compiled = compile_model(model, options, progress)
+    files = {out: axm.pack(compiled.artefact)}
+    if qdq is not None:
+        progress.step("writing QDQ")
+        files[qdq] = to_qdq(compiled, load_target(options.target), check=options.reading.check)
     progress.step("writing")
-    axm.write(out, compiled.artefact, force=force)
+    write_together(files, force=force)
     return compiled
 
 
@@ -109,6 +119,18 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
     return Compiled(assemble(front, target, stages, samples, choice, options), front, choice.ranges, tuple(made))
+
+
+def to_qdq(compiled: Compiled, target: Target, *, check: bool = False) -> bytes:
+    """The model with the same numbers as standard QDQ ONNX: its stages joined, what the device rounds rounded."""
+    front = compiled.front
+    with located(str(front.loaded.path)):
+        devices = [stage for stage in front.parts.stages if stage.kind == "device"]
+        numbers = list(zip(devices, compiled.numbers, strict=True))
+        data = emit_qdq(front.cleaned.model, numbers, target, producer=("axtool", __version__))
+    if check:
+        check_standard(data)
+    return data
 
 
 def say_front(front: Front) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,22 +127,30 @@ def write_whole(path: Path, data: bytes, *, force: bool = False) -> None:
     A symbolic link stays: the file that it names is replaced. Raises UsageError when the file exists and `force` is
     off, or is no regular file; EnvironmentFault when the disk refuses.
     """
+    write_together({path: data}, force=force)
+
+
+def write_together(files: Mapping[Path, bytes], *, force: bool = False) -> None:
+    """As `write_whole`, for files of which all are written or none: none is renamed before all are on the disk."""
     import tempfile
 
-    refuse_overwrite(path, force=force)
-    real = _real(path)
-    temporary = None
+    for path in files:
+        refuse_overwrite(path, force=force)
+    written: dict[Path, str] = {}
+    path = Path()
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".axtool-", suffix=".tmp", dir=real.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, real)
-        temporary = None
+        for path, data in files.items():
+            handle, written[path] = tempfile.mkstemp(prefix=".axtool-", suffix=".tmp", dir=_real(path).parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(written[path], 0o666 & ~_umask())
+        for path in files:
+            os.replace(written[path], _real(path))
+            del written[path]
     except OSError as error:
         raise _cannot_write(path, error) from error
     finally:
-        if temporary is not None:
+        for temporary in written.values():
             Path(temporary).unlink(missing_ok=True)
 
 

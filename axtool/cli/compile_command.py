@@ -20,6 +20,7 @@ TASK_HELP = (
 MEANING = "What the outputs mean (for run --save, and verify)"
 METHODS = ("minmax", "percentile", "mse", "entropy")
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
+EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 OPTIMIZE_HELP = (
     "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
     "for the data, too, where that is better (slow)."
@@ -30,6 +31,9 @@ def compile_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The trained model.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE.axm", help="Default: MODEL.axm in this folder.")
+    ] = None,
+    emit_: Annotated[
+        str | None, typer.Option("--emit", metavar="qdq[=FILE.onnx]", help=EMIT_HELP, show_default=False)
     ] = None,
     target: o.Target = "qc-u-1d7-16mb",
     calib: Annotated[
@@ -109,6 +113,7 @@ def compile_command(
     Examples:
       axtool compile model.onnx --calib images/ --resize letterbox -o model.axm
       axtool compile det.onnx --calib images/ --task detection:yolo --labels names.txt
+      axtool compile model.onnx --calib images/ -o model.axm --emit qdq
       axtool compile model.onnx --ranges ranges.json --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
@@ -134,8 +139,12 @@ def compile_command(
     inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ())]
     refuse_overwrite(out, force=force, inputs=inputs)
     o.choice(out.suffix.lower(), (".axm",), "--out")
+    qdq = o.qdq_file(emit_, out)
+    outs = [out, *filter(None, (qdq,))]
+    if qdq is not None:
+        refuse_overwrite(qdq, force=force, inputs=[*inputs, out])
     if save_ranges is not None:
-        refuse_overwrite(save_ranges, force=force, inputs=[*inputs, out])
+        refuse_overwrite(save_ranges, force=force, inputs=[*inputs, *outs])
     base = None
     if ranges is not None and (stored := read_ranges(ranges).preparation) is not None:
         base = Preparation.from_dict(stored)
@@ -163,12 +172,12 @@ def compile_command(
         task=task_of(task, labels),
     )
     with Progress(quiet=quiet, verbose=verbose).shown() as progress:
-        compiled = compile_file(model, out, chosen, progress, force=force)
+        compiled = compile_file(model, out, chosen, progress, force=force, qdq=qdq)
         if save_ranges is not None:
             kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)
             write_ranges(save_ranges, kept, force=force)
     known = None if base is not None else [key for key, value in given.items() if value is not None]
-    document = compiled_document(compiled.artefact, out, known, elapsed_s=progress.elapsed_s)
+    document = compiled_document(compiled.artefact, out, known, qdq=qdq, elapsed_s=progress.elapsed_s)
     if explain:
         document["explain"] = explain_rows(compiled.numbers)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -119,6 +120,21 @@ def choice(word: str, known: Sequence[str], option: str) -> str:
     if word not in known:
         raise UsageError(f"{option} {word}: want {', '.join(known)}", hint=nearest(word, known), code="bad-option")
     return word
+
+
+def qdq_file(text: str | None, out: Path) -> Path | None:
+    """The file that `--emit qdq` or `--emit qdq=FILE.onnx` asks for; without a name, `out` with another ending."""
+    if text is None:
+        return None
+    kind, given, file = text.partition("=")
+    choice(kind, ("qdq",), "--emit")
+    path = Path(file) if given else out.with_suffix(".qdq.onnx")
+    if path.suffix.lower() != ".onnx":
+        raise UsageError(
+            f"--emit {text}: want a file name that ends in .onnx", hint="for example --emit qdq=model.qdq.onnx",
+            code="bad-option",
+        )  # fmt: skip
+    return path
 
 
 def number(text: str, option: str) -> float:

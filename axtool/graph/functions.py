@@ -23,8 +23,8 @@ BODIES: dict[tuple[str, str], str] = {
     ("HardSwish", "ratio"): """HardSwish <ratio: float = 1.0> (x) => (y) {
         g = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)
         k = Constant <value = float {RATIO}> ()
-        h = Mul (x, g)
-        y = Mul (h, k)
+        h = Mul (g, k)
+        y = Mul (x, h)
     }""",
     ("Mish", ""): "Mish (x) => (y) { p = Softplus (x) t = Tanh (p) y = Mul (x, t) }",
     ("Gelu", "none"): """Gelu <approximate: string = "none"> (x) => (y) {

@@ -74,6 +74,17 @@ def lower(
     that differs where an op cannot change it costs a requantize layer. Raises ValueError for a format or for weights
     that are missing.
     """
+    return lowered(sites, quantization, target, inputs, outputs).program()
+
+
+def lowered(
+    sites: Sequence[Site],
+    quantization: Quantization,
+    target: Target,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Builder:
+    """What `lower` makes a program of: it also knows which ONNX tensors are held, and what became of each site."""
     shapes = {name: shape for site in sites for name, shape in site.shapes.items()}
     sites = without_identities(sites, quantization.formats, outputs)
     inputs = [name for name in inputs if 0 not in shapes[name]]  # a Concat drops what has no elements
@@ -94,7 +105,7 @@ def lower(
         if site.index not in b.fused:
             b.current = (site,)
             (lower_identity if _is_identity(site) else LOWERINGS[site.op])(b, site)
-    return b.program()
+    return b
 
 
 def without_identities(

@@ -28,6 +28,19 @@ class Held:
     layout: Layout
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a MAC layer multiplies with and adds in the end: `real = input_scale * scale * (sum + bias)`, by channel.
+
+    `axis` is the ONNX axis of the channels of its output.
+    """
+
+    input_scale: float
+    scale: NDArray[np.float64]  # (cout,)
+    bias: NDArray[np.int64]  # (cout,)
+    axis: int
+
+
 @dataclass
 class Builder:
     """State of one lowering. `readers` are the sites that read each tensor."""
@@ -46,7 +59,8 @@ class Builder:
     flat: dict[str, str] = field(default_factory=dict)  # flattened tensors nobody made: a Gemm reads the image instead
     fused: set[int] = field(default_factory=set)  # indices of sites that an earlier layer already does
     converted: dict[tuple[str, Layout, int], str] = field(default_factory=dict)
-    titles: set[str] = field(default_factory=set)  # names of the layers
+    origins: dict[str, tuple[Site, ...]] = field(default_factory=dict)  # by name of the layer: what it does
+    sums: dict[str, Sums] = field(default_factory=dict)  # by first output of the site
     current: tuple[Site, ...] = ()  # the site being lowered: the origin of what it needs done first
 
     # -- what is known ---------------------------------------------------------------------------------------------
@@ -112,9 +126,9 @@ class Builder:
         self.tensors[made.name] = made
         names = tuple(dict.fromkeys(site.name for site in origin or self.current))
         title = origin[0].name if origin and op != "requantize" else f"{made.name}/{op}"
-        if title in self.titles:
+        if title in self.origins:
             title = f"{title}/{made.name}"
-        self.titles.add(title)
+        self.origins[title] = tuple(origin or self.current)
         self.layers.append(Layer(op, tuple(inputs), (made.name,), dict(attrs), names, title))
         return made.name
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from axtool.ops.packing import LANES, fold_bias, pack_conv_weights, pack_depthwise, pack_params
 from axtool.plan.layout import axes_of
 from axtool.plan.lower_activation import Ending, ending
-from axtool.plan.lower_builder import Builder, multiplier
+from axtool.plan.lower_builder import Builder, Sums, multiplier
 from axtool.types import Layout, QFormat, Site
 
 LOG = logging.getLogger("axtool")
@@ -47,6 +47,9 @@ def emit_mac(
     end = ending(b, *sites, mac=True)
     fmt, out_fmt = b.tensors[x].format, b.format(end.out)
     filters, bias = fit_accumulator(filters, fmt, str(site))
+    channel = axes_of(len(site.shapes[site.outputs[0]]), layout)[2]
+    assert channel is not None
+    b.sums[site.outputs[0]] = Sums(fmt.scale[0], filters.scale, bias, channel)
     step = end.scale16 if end.table is not None else out_fmt.scale[0]
     params = _Params(bias, tuple(multiplier(fmt.scale[0] * float(scale) / step) for scale in filters.scale))
     table = [] if end.table is None else [b.constant(f"{end.out}/table", end.table, QFormat("int16", (1.0,)))]

@@ -15,11 +15,17 @@ from axtool.timing.clock import time_plan
 
 
 def compiled_document(
-    artefact: Artefact, out: Path, given: Collection[str] | None = None, *, elapsed_s: float = 0.0
+    artefact: Artefact,
+    out: Path,
+    given: Collection[str] | None = None,
+    *,
+    qdq: Path | None = None,
+    elapsed_s: float = 0.0,
 ) -> dict[str, Any]:
-    """The document of `axtool compile` for the file it wrote. Cycles and latency are modelled, not measured.
+    """The document of `axtool compile` for the file it wrote, and for the QDQ model beside it.
 
-    `given` are the steps of the input preparation that the user chose, None where nothing of it is a default.
+    Cycles and latency are modelled, not measured. `given` are the steps of the input preparation that the user chose,
+    None where nothing of it is a default.
     """
     preparation = effective(artefact.preparation)
     target = target_from_dict(artefact.target)
@@ -29,6 +35,7 @@ def compiled_document(
         **header("compile"),
         "file": str(out),
         "file_bytes": out.stat().st_size,
+        "qdq": None if qdq is None else {"file": str(qdq), "file_bytes": qdq.stat().st_size},
         "target": target.name,
         "model": artefact.provenance.get("model", ""),
         "stages": [_stage(stage) for stage in artefact.stages],
@@ -59,7 +66,7 @@ def compiled_document(
 
 def compiled_text(document: dict[str, Any]) -> str:
     """The same for people."""
-    device, nodes, macs = document["device"], document["nodes"], document["macs"]
+    device, nodes, macs, qdq = document["device"], document["nodes"], document["macs"], document["qdq"]
     share = 100 * macs["device"] / max(macs["device"] + macs["host"], 1)
     calibration = document["calibration"]
     samples = f", {plural(calibration['samples'], 'sample')}" if calibration["samples"] else ""
@@ -74,6 +81,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
+            *([f"  QDQ         {qdq['file']}: {size(qdq['file_bytes'])}"] if qdq else []),
             f"  elapsed     {seconds(document['elapsed_s_measured'])}, measured here",
         )
     )

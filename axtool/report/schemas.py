@@ -61,9 +61,15 @@ class Explained(Part):
     why: str
 
 
+class QdqFile(Part):
+    file: str
+    file_bytes: int
+
+
 class CompileBody(Document):
     file: str
     file_bytes: int
+    qdq: QdqFile | None = Field(description="The quantized model as QDQ ONNX; null where none was asked for.")
     target: str
     model: str
     stages: list[CompiledStage]
