@@ -38,6 +38,7 @@ struct Call {
   const Loops &loops;
   void *scratch;  // 64-byte aligned
   const MacFrozen *frozen = nullptr;  // of a MAC layer's step, see Engine::freeze
+  const int8_t *values = nullptr;     // and of its table
 };
 
 struct OpInfo {

@@ -65,7 +65,7 @@ Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Comma
 }
 
 Call call_of(const Step &step, const Box &piece, int8_t *const *bases, Isa isa, void *scratch) {
-  Call call{*step.layer, piece, step.part, {}, {}, isa, loops_for(isa), scratch, step.frozen.get()};
+  Call call{*step.layer, piece, step.part, {}, {}, isa, loops_for(isa), scratch, step.frozen.get(), step.values.get()};
   for (size_t i = 0; i < step.reads.size(); ++i) {
     const View &v = step.reads[i];
     call.reads[i] = {bases[v.memory] + v.offset, v.box, v.row, v.pixel};

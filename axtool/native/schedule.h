@@ -21,6 +21,7 @@ struct Step {
   bool staged;             // its result is written when all of it is known: what it writes, it may still have to read
   std::vector<Box> pieces;  // of the tile
   std::shared_ptr<const MacFrozen> frozen = {};  // see Engine::freeze
+  std::shared_ptr<const int8_t> values = {};     // of a table, see mac_list_values
 };
 
 // A copy of a view into memory 2 + index after a command; see Engine::run.
@@ -38,7 +39,8 @@ struct Schedule {
 Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Command> &commands,
                        const std::vector<TapView> &taps, const Sizes &sizes, int threads, Isa isa, bool merge);
 
-// Freezes the weights of every MAC step that reads them from ext where no step writes them. Returns the bytes it takes.
+// Freezes the weights and the table of every MAC step that reads them from ext where no step writes them. Returns the
+// bytes it takes.
 int64_t freeze_steps(Schedule &schedule, int8_t *const *bases, Isa isa);  // freeze.cpp
 
 // The parts of make_schedule.

@@ -1,4 +1,5 @@
-"""Weights arranged once: the same bytes, read no more where they came from, and only where no command writes them."""
+"""Weights and tables arranged once: the same bytes, read no more where they came from, and only where no command
+writes them."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def freeze(engine: Engine, memories: Memories) -> int:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("act", [0, 1])
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 2), (5, 1)])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2), (5, 1)])
 def test_frozen_weights_give_the_bytes_of_the_reference(kernel: int, stride: int, act: int, threads: int) -> None:
     plan = conv_plan(kernel, stride, act)
     engine = open_plan(plan, "native", threads)
@@ -83,13 +84,21 @@ def test_tiles_of_the_same_channels_share_what_is_frozen() -> None:
     assert freeze(open_plan(parted, "native"), images(parted)) == freeze(open_plan(whole, "native"), images(whole))
 
 
-def test_later_runs_do_not_look_at_frozen_weights() -> None:
-    plan = conv_plan()
+@pytest.mark.parametrize("cut", [cuts(3, 10, 160), cuts(9, 10, 64)], ids=["rows", "channels"])
+def test_the_bytes_of_a_table_are_frozen_once_for_all_tiles(cut: Cut) -> None:
+    plain, table = (conv_plan(act=act, cut=cut, staged=True) for act in (0, 1))
+    more = freeze(open_plan(table, "native"), images(table)) - freeze(open_plan(plain, "native"), images(plain))
+    assert more == 65536
+
+
+@pytest.mark.parametrize(("kernel", "name"), [(1, "w"), (3, "w"), (1, "t"), (3, "t"), (5, "t")])
+def test_later_runs_do_not_look_at_what_is_frozen(kernel: int, name: str) -> None:
+    plan = conv_plan(kernel, act=1)
     frozen, plain = open_plan(plan, "native"), open_plan(plan, "native")
     want = run(plain, plan, images(plan))
     freeze(frozen, images(plan))
     broken = images(plan)
-    slot = host_slot(plan, "w")
+    slot = host_slot(plan, name)
     broken["ext"][slot.offset : slot.offset + slot.size] = 0
     np.testing.assert_array_equal(run(frozen, plan, broken), want)
     assert not np.array_equal(run(plain, plan, broken), want)
@@ -106,14 +115,22 @@ def test_runs_with_taps_read_the_weights_in_ext_even_when_frozen() -> None:
     np.testing.assert_array_equal(seen.view(np.int8)[None, :, :, :150], want)
 
 
-def test_weights_that_a_command_writes_are_not_frozen() -> None:
-    plan = conv_plan()
-    slot = host_slot(plan, "w")
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_weights_and_tables_that_a_command_writes_are_not_frozen(kernel: int) -> None:
+    plan = conv_plan(kernel, act=1)
+    every = freeze(open_plan(plan, "native"), images(plan))
+    weights = freeze(open_plan(with_a_write_to("t", plan), "native"), images(plan))
+    table = freeze(open_plan(with_a_write_to("w", plan), "native"), images(plan))
+    assert weights > 0
+    assert table > 0
+    assert weights + table == every
+
+
+def with_a_write_to(name: str, plan: Plan) -> Plan:
+    slot = host_slot(plan, name)
     byte = Tile(0, 0, 0, 1, 1, 1)
     write = Command("move", "array", 0, byte, (View("ext", 0, byte, 1, 1),), (View("ext", slot.offset, byte, 1, 1),))
-    written = Plan(plan.program, plan.target, plan.slots, (*plan.commands, write), plan.sizes)
-    assert freeze(open_plan(plan, "native"), images(plan)) > 0
-    assert freeze(open_plan(written, "native"), images(plan)) == 0
+    return Plan(plan.program, plan.target, plan.slots, (*plan.commands, write), plan.sizes)
 
 
 def test_loads_that_are_done_freeze_nothing() -> None:
@@ -121,12 +138,13 @@ def test_loads_that_are_done_freeze_nothing() -> None:
     assert freeze(open_plan(plan, "native", merge=False), images(plan)) == 0
 
 
-def test_freezing_again_takes_the_weights_that_are_there_now() -> None:
-    plan = conv_plan()
+@pytest.mark.parametrize(("kernel", "name"), [(1, "w"), (3, "w"), (3, "t")])
+def test_freezing_again_takes_what_is_there_now(kernel: int, name: str) -> None:
+    plan = conv_plan(kernel, act=1)
     engine = open_plan(plan, "native")
     first = images(plan)
     freeze(engine, first)
-    slot = host_slot(plan, "w")
+    slot = host_slot(plan, name)
     first["ext"][slot.offset : slot.offset + slot.size] = 0
     freeze(engine, first)
     assert not np.array_equal(run(engine, plan, images(plan)), run(open_plan(plan, "native"), plan, images(plan)))

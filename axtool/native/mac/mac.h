@@ -40,6 +40,7 @@ struct MacTask {
   int8_t *y;
   int64_t y_row, y_pixel;
   const MacFrozen *frozen;             // of a box that this one is a part of, or null
+  const int8_t *values;                // of act 1, as mac_list_values makes them, or null
 };
 
 // Bytes of scratch memory (64-byte aligned) that run_mac wants for this task on this ISA.
@@ -49,12 +50,19 @@ size_t mac_scratch_bytes(const MacTask &task, Isa isa);
 void run_mac(const MacTask &task, Isa isa, void *scratch);
 
 // The weights of a box's channels, arranged once for all later boxes of the same layer and channels, which name them in
-// `frozen` and then read the weights there. Needs of the task all but x and y. Null where nothing is gained, or with
-// `always` only where there is no such form.
+// `frozen` and then read the weights there. Needs of the task all but x and y. Null where there is no such form; the
+// best may be none.
+enum class MacForm : int { best, packed, winograd2, winograd4 };
 struct MacFree { void operator()(MacFrozen *frozen) const; };
 using MacFrozenPtr = std::unique_ptr<MacFrozen, MacFree>;
-MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, bool always = false);
+MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, MacForm form = MacForm::best);
 size_t mac_frozen_bytes(const MacFrozen &frozen);
+
+// The byte that act 1 with this task's table and limits makes of every int16, by its 16 bits, for all boxes that name them
+// in `values`. Where nothing is gained by that, they are better left out.
+constexpr size_t kMacValues = 65536;
+bool mac_gains_by_values(const MacTask &task, Isa isa);
+void mac_list_values(const MacTask &task, int8_t *values);  // aligned to 64
 
 // How a box should be cut for `threads` workers: rows of a piece, channels of a piece (a multiple of 16, or on).
 struct MacPieces { int rows, channels; };

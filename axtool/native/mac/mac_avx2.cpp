@@ -111,17 +111,21 @@ using Avx2Winograd2 = WinogradDriver<Avx2, Winograd2>;
 struct Avx2Winograd4 : WinogradDriver<Avx2, Winograd4> {
   using WinogradDriver::WinogradDriver;
   // Measured: a tile costs 91 cycles a quad of channels and 474 once for the weights, against 40 and 200.
-  static bool suits(const MacTask &t) {
-    return WinogradDriver::suits(t) && (tiles(t) * 91 + 274 < Avx2Winograd2::tiles(t) * 40);
+  static bool gains(const MacTask &t) {
+    return WinogradDriver::gains(t) && (tiles(t) * 91 + 274 < Avx2Winograd2::tiles(t) * 40);
   }
 };
 }  // namespace
 
 size_t mac_scratch_avx2(const MacTask &t) {
-  if (t.frozen) return Avx2Packed(t, nullptr).scratch_bytes;
+  if (t.frozen) switch (t.frozen->form) {
+      case MacForm::winograd2: return Avx2Winograd2(t, nullptr).scratch_bytes;
+      case MacForm::winograd4: return Avx2Winograd4(t, nullptr).scratch_bytes;
+      default: return Avx2Packed(t, nullptr).scratch_bytes;
+    }
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, nullptr).scratch_bytes;
-  if (Avx2Winograd4::suits(t)) return Avx2Winograd4(t, nullptr).scratch_bytes;
-  if (Avx2Winograd2::suits(t)) return Avx2Winograd2(t, nullptr).scratch_bytes;
+  if (Avx2Winograd4::gains(t)) return Avx2Winograd4(t, nullptr).scratch_bytes;
+  if (Avx2Winograd2::gains(t)) return Avx2Winograd2(t, nullptr).scratch_bytes;
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, nullptr).scratch_bytes;
   // which of the two runs depends on the weights
   const size_t pairs = ConvDriver<Avx2>(t, nullptr).scratch_bytes;
@@ -129,16 +133,36 @@ size_t mac_scratch_avx2(const MacTask &t) {
   return pairs > bytes ? pairs : bytes;
 }
 
-MacFrozen *mac_freeze_avx2(const MacTask &t, bool always) {
-  const bool gains = Avx2Packed::gains(t) && !Avx2Winograd4::suits(t) && !Avx2Winograd2::suits(t);
-  return Avx2Packed::suits(t) && (gains || always) ? avx2_freeze(t) : nullptr;
+// Measured: beyond these bytes, transformed weights that come from afar in every run, up to eight times as many as the
+// stored ones, take longer than transforming them anew.
+static constexpr int64_t kMostTransformed = 2 << 20;
+
+static MacForm best_form(const MacTask &t) {
+  if (Avx2Winograd4::gains(t))
+    return Avx2Winograd4::frozen_bytes(t) <= kMostTransformed ? MacForm::winograd4 : MacForm::best;
+  if (Avx2Winograd2::gains(t))
+    return Avx2Winograd2::frozen_bytes(t) <= kMostTransformed ? MacForm::winograd2 : MacForm::best;
+  return Avx2Packed::suits(t) && Avx2Packed::gains(t) ? MacForm::packed : MacForm::best;
+}
+
+MacFrozen *mac_freeze_avx2(const MacTask &t, MacForm form) {
+  switch (form == MacForm::best ? best_form(t) : form) {
+    case MacForm::winograd4: return Avx2Winograd4::suits(t) ? Avx2Winograd4::freeze(t, MacForm::winograd4) : nullptr;
+    case MacForm::winograd2: return Avx2Winograd2::suits(t) ? Avx2Winograd2::freeze(t, MacForm::winograd2) : nullptr;
+    case MacForm::packed: return Avx2Packed::suits(t) ? avx2_freeze(t) : nullptr;
+    default: return nullptr;
+  }
 }
 
 void run_mac_avx2(const MacTask &t, void *scratch) {
-  if (t.frozen) return Avx2Packed(t, scratch).run();
+  if (t.frozen) switch (t.frozen->form) {
+      case MacForm::winograd2: return Avx2Winograd2(t, scratch).run();
+      case MacForm::winograd4: return Avx2Winograd4(t, scratch).run();
+      default: return Avx2Packed(t, scratch).run();
+    }
   if (t.kind == MacKind::depthwise) return DepthwiseDriver<Avx2Depthwise>(t, scratch).run();
-  if (Avx2Winograd4::suits(t)) return Avx2Winograd4(t, scratch).run();
-  if (Avx2Winograd2::suits(t)) return Avx2Winograd2(t, scratch).run();
+  if (Avx2Winograd4::gains(t)) return Avx2Winograd4(t, scratch).run();
+  if (Avx2Winograd2::gains(t)) return Avx2Winograd2(t, scratch).run();
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, scratch).run();
   if (Avx2Bytes::suits(t)) return ConvDriver<Avx2Bytes>(t, scratch).run();
   ConvDriver<Avx2>(t, scratch).run();
@@ -151,6 +175,6 @@ namespace axtool {
 size_t mac_scratch_avx2(const MacTask &) { return 64; }
 void run_mac_avx2(const MacTask &t, void *) { run_mac_portable(t); }
 bool mac_built_avx2() { return false; }
-MacFrozen *mac_freeze_avx2(const MacTask &, bool) { return nullptr; }
+MacFrozen *mac_freeze_avx2(const MacTask &, MacForm) { return nullptr; }
 }  // namespace axtool
 #endif

@@ -70,7 +70,7 @@ struct Avx2Packed {
   static int begin(int pixels, int group) { return int(int64_t(pixels) * group / groups_of(pixels)); }
 
   void run() {
-    if (band.by_value) Avx2Values::list_values(t, band.by_value);
+    if (band.own_values) Avx2Values::list_values(t, band.own_values);
     for (int first = 0; first < t.oh; first += band.band_rows) {
       const MacBand plan = mac_plan_band(t, first, mac_min(band.band_rows, t.oh - first), band.pixel, band.quads, true,
                                          band.phases, band.runs);

@@ -7,6 +7,7 @@
 #include "mac_avx2_sums.h"
 #include "mac_avx2_winograd_forms.h"
 #include "mac_conv.h"
+#include "mac_frozen.h"
 
 namespace axtool {
 namespace {
@@ -22,15 +23,42 @@ struct WinogradDriver {
   static bool suits(const MacTask &t) {
     const int cin = t.in_c / t.group;
     return t.kind == MacKind::conv && t.kh == 3 && t.kw == 3 && t.sh == 1 && t.sw == 1 && t.dh == 1 && t.dw == 1 &&
-           cin >= F::kLeastChannels && cin <= F::kMaxChannels && t.oh * t.ow >= 16;
+           cin <= F::kMaxChannels;
   }
+  static bool gains(const MacTask &t) {
+    return suits(t) && t.in_c / t.group >= F::kLeastChannels && t.oh * t.ow >= 16;
+  }
+  static int64_t weight_step_of(int quads) { return int64_t(quads) * 64 + 32; }
+  static int64_t block_elements(int quads) { return kPositions * weight_step_of(quads); }
+  static int block_of(const MacTask &t, int channel) {
+    const int cout = t.out_c / t.group;
+    return channel / cout * mac_blocks(cout) + channel % cout / 16;
+  }
+
+  static int frozen_blocks(const MacTask &t) { return block_of(t, t.oc + t.on - 1) - block_of(t, t.oc) + 1; }
+  static int64_t frozen_bytes(const MacTask &t) {
+    return frozen_blocks(t) * block_elements(mac_quads(t.in_c / t.group)) * 2;
+  }
+  static MacFrozen *freeze(const MacTask &t, MacForm form) {  // form: which one this is
+    int8_t *rest;
+    const int64_t bytes = frozen_bytes(t);
+    MacFrozen *frozen = mac_new_frozen(t.oc, 0, size_t(bytes), &rest);
+    int16_t *to = reinterpret_cast<int16_t *>(rest);
+    const int quads = mac_quads(t.in_c / t.group), blocks = frozen_blocks(t);
+    for (int i = 0; i < blocks; ++i)
+      transform_weights(t.w + int64_t(i) * 9 * quads * 64, quads, to + i * block_elements(quads));
+    frozen->bytes = size_t(bytes), frozen->form = form, frozen->transformed = to;
+    return frozen;
+  }
+
   static int tiles(const MacTask &t) { return (t.oh + kTile - 1) / kTile * ((t.ow + kTile - 1) / kTile); }
 
   const MacTask &t;
   MacTask even;           // the box with whole tiles; pixels it adds are computed and not stored
   const int tiles_x, tile_rows;
   int band_tile_rows;
-  int16_t *input, *weights;  // [position][tiles][pixel], [position][quads][64], one input_step, weight_step further
+  int16_t *input;         // [position][tiles][pixel], each position input_step further
+  int16_t *own_weights = nullptr;  // of a block, [position][quads][64], each position weight_step further
   int64_t input_step, weight_step;
   int32_t *products;      // [position][kChunk][16]
   ConvDriver<I> direct;   // its band and its walk over groups and blocks
@@ -54,17 +82,16 @@ struct WinogradDriver {
     Carve carve{static_cast<char *>(scratch), direct.scratch_bytes};
     // streams a power of two apart would share one set of the cache: a line more sets them apart
     input_step = (int64_t(band_tile_rows) * tiles_x * direct.pixel + 31) / 32 * 32 + 32;
-    weight_step = int64_t(direct.quads) * 64 + 32;
+    weight_step = weight_step_of(direct.quads);
     input = static_cast<int16_t *>(carve.take(size_t(kPositions * input_step) * 2));
-    weights = static_cast<int16_t *>(carve.take(size_t(kPositions * weight_step) * 2));
+    if (!t.frozen) own_weights = static_cast<int16_t *>(carve.take(size_t(kPositions * weight_step) * 2));
     products = static_cast<int32_t *>(carve.take(size_t(kPositions) * kChunk * 64));
     scratch_bytes = carve.used;
   }
 
   void run() {
-    if (direct.by_value) I::list_values(t, direct.by_value);
-    const int cout = direct.cout, cin = direct.cin, end = t.oc + t.on, blocks = mac_blocks(cout);
-    const int first_block = t.oc / cout * blocks + t.oc % cout / 16;
+    if (direct.own_values) I::list_values(t, direct.own_values);
+    const int cout = direct.cout, cin = direct.cin, end = t.oc + t.on;
     for (int row = 0; row < tile_rows; row += band_tile_rows) {
       const int rows = mac_min(band_tile_rows, tile_rows - row);
       const MacBand plan =
@@ -74,7 +101,7 @@ struct WinogradDriver {
         transform_input(rows, plan.in_cols);
         const int c0 = mac_max(t.oc, group * cout), c1 = mac_min(end, (group + 1) * cout);
         for (int c = c0; c < c1; c += 16)
-          run_block(row, rows, group * blocks + (c - group * cout) / 16 - first_block, c - t.oc, mac_min(16, c1 - c));
+          run_block(row, rows, block_of(t, c) - block_of(t, t.oc), c - t.oc, mac_min(16, c1 - c));
       }
     }
   }
@@ -117,10 +144,11 @@ struct WinogradDriver {
     }
   }
 
-  void transform_weights(const int8_t *from) {
-    for (int quad = 0; quad < direct.quads; ++quad) {
+  static void transform_weights(const int8_t *from, int quads, int16_t *to) {
+    const int64_t step = weight_step_of(quads);
+    for (int quad = 0; quad < quads; ++quad) {
       alignas(64) int16_t taps[9][64];
-      for (int i = 0; i < 9; ++i) I::prepare(from + (int64_t(i) * direct.quads + quad) * 64, taps[i], 1);
+      for (int i = 0; i < 9; ++i) I::prepare(from + (int64_t(i) * quads + quad) * 64, taps[i], 1);
       for (int at = 0; at < 64; at += 16) {
         __m256i g[9], rows[3 * kIn];
         for (int i = 0; i < 9; ++i) g[i] = _mm256_load_si256((const __m256i *)(taps[i] + at));
@@ -129,27 +157,33 @@ struct WinogradDriver {
           __m256i u[kIn];
           F::weights(rows[3 * y], rows[3 * y + 1], rows[3 * y + 2], u, 1);
           for (int x = 0; x < kIn; ++x)
-            _mm256_store_si256((__m256i *)(weights + (y * kIn + x) * weight_step + quad * 64 + at), u[x]);
+            _mm256_store_si256((__m256i *)(to + (y * kIn + x) * step + quad * 64 + at), u[x]);
         }
       }
     }
   }
 
   void run_block(int row, int rows, int block, int c, int channels) {
-    transform_weights(t.w + int64_t(block) * 9 * direct.quads * 64);
+    const int16_t *weights = own_weights;
+    if (t.frozen) {
+      weights = t.frozen->transformed + (block_of(t, t.oc) - block_of(t, t.frozen->oc) + block) *
+                                           block_elements(direct.quads);
+    } else {
+      transform_weights(t.w + int64_t(block) * 9 * direct.quads * 64, direct.quads, own_weights);
+    }
     BlockOut out;
     mac_set_out(&out, t.params + int64_t(block) * 64, channels, direct.by_value);
     const int tiles = rows * tiles_x;
     const int chunks = (tiles + kChunk - 1) / kChunk;
     for (int i = 0, first = 0; i < chunks; ++i) {
       const int count = (tiles - first) / (chunks - i);
-      multiply(first, count);
+      multiply(first, count, weights);
       for (int k = 0; k < count; ++k) finish_tile(out, k, row + (first + k) / tiles_x, (first + k) % tiles_x, c);
       first += count;
     }
   }
 
-  void multiply(int first, int count) {
+  void multiply(int first, int count, const int16_t *weights) {
     const MacRun run = {0, 0, direct.quads};
     const int32_t zero[16] = {};
     const int groups = (count + I::kPixels - 1) / I::kPixels;

@@ -51,7 +51,9 @@ inline void mac_set_out(BlockOut *out, const int32_t *params, int channels, cons
 }
 
 // Is a table of 65536 answers (10,000 cycles) less work than interpolating each output (one cycle and more)?
-inline bool mac_wants_values(const MacTask &t) { return t.act == 1 && int64_t(t.oh) * t.ow * t.on >= 32768; }
+inline bool mac_wants_values(const MacTask &t) {
+  return !t.values && t.act == 1 && int64_t(t.oh) * t.ow * t.on >= 32768;
+}
 
 // Columns [left, right) of row r of a band lie inside the view; x is the first of them. The others read as x_zp. What
 // lies outside the view but inside the tensor is between the taps of a dilated kernel: nothing uses it.

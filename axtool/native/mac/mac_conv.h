@@ -40,7 +40,8 @@ struct ConvDriver {
   int64_t copy_step;                  // elements between copies of the band
   W *weights;
   Step *steps;
-  int8_t *by_value = nullptr;         // see BlockOut
+  int8_t *own_values = nullptr;       // listed anew in every run
+  const int8_t *by_value;             // see BlockOut
   size_t scratch_bytes;
 
   // rows: of a band, 0 to choose.
@@ -56,7 +57,8 @@ struct ConvDriver {
     steps = I::kCopies > 1 ? static_cast<Step *>(carve.take(sizeof(Step) * 2 * (t.kh * t.kw * quads + 1))) : nullptr;
     copy_step = int64_t(band_elements() + 63) / 64 * 64;
     band = static_cast<X *>(carve.take(sizeof(X) * (copy_step * I::kCopies + 64)));
-    if (I::kValues && mac_wants_values(t)) by_value = static_cast<int8_t *>(carve.take(65536));
+    if (I::kValues && mac_wants_values(t)) own_values = static_cast<int8_t *>(carve.take(kMacValues));
+    by_value = I::kValues && t.values ? t.values : own_values;
     scratch_bytes = carve.used;
   }
 
@@ -72,7 +74,7 @@ struct ConvDriver {
 
   void run() {
     if constexpr (I::kValues)
-      if (by_value) I::list_values(t, by_value);
+      if (own_values) I::list_values(t, own_values);
     const int end = t.oc + t.on, blocks = mac_blocks(cout);
     const int first_block = t.oc / cout * blocks + t.oc % cout / 16;
     for (int first = 0; first < t.oh; first += band_rows) {

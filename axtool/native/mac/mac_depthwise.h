@@ -30,7 +30,8 @@ struct DepthwiseDriver {
   int32_t *tap_offset;
   int16_t *weights, *band;
   int8_t *line;
-  int8_t *by_value = nullptr;         // see BlockOut
+  int8_t *own_values = nullptr;       // listed anew in every run
+  const int8_t *by_value;             // see BlockOut
   size_t scratch_bytes;
 
   DepthwiseDriver(const MacTask &task, void *scratch)
@@ -46,7 +47,8 @@ struct DepthwiseDriver {
     weights = static_cast<int16_t *>(carve.take(sizeof(int16_t) * taps * kEntry));
     line = static_cast<int8_t *>(carve.take((cols + t.dw) * 16));
     band = static_cast<int16_t *>(carve.take(sizeof(int16_t) * rows * entry_cols(int(cols)) * kEntry));
-    if (I::kValues && mac_wants_values(t)) by_value = static_cast<int8_t *>(carve.take(65536));
+    if (I::kValues && mac_wants_values(t)) own_values = static_cast<int8_t *>(carve.take(kMacValues));
+    by_value = I::kValues && t.values ? t.values : own_values;
     scratch_bytes = carve.used;
   }
 
@@ -54,7 +56,7 @@ struct DepthwiseDriver {
 
   void run() {
     if constexpr (I::kValues)
-      if (by_value) I::list_values(t, by_value);
+      if (own_values) I::list_values(t, own_values);
     for (int first = 0; first < t.oh; first += band_rows) {
       const MacBand plan =
           mac_plan_band(t, first, mac_min(band_rows, t.oh - first), 1, 0, false, &phase, runs);

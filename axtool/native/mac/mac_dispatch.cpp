@@ -86,14 +86,23 @@ MacFrozen *mac_new_frozen(int oc, int steps, size_t room, int8_t **rest) {
   char *memory = static_cast<char *>(aligned_alloc(64, head + table + (room + 63) / 64 * 64));
   if (!memory) throw std::bad_alloc();
   *rest = reinterpret_cast<int8_t *>(memory + head + table);
-  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenSteps *>(memory + head), nullptr};
+  return new (memory) MacFrozen{memory, 0, oc, reinterpret_cast<MacFrozenSteps *>(memory + head), nullptr, {}, {}};
 }
 
 void MacFree::operator()(MacFrozen *frozen) const { free(frozen->memory); }
 size_t mac_frozen_bytes(const MacFrozen &frozen) { return frozen.bytes; }
 
-MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, bool always) {
-  return MacFrozenPtr(isa == Isa::avx2 ? mac_freeze_avx2(task, always) : nullptr);
+MacFrozenPtr mac_freeze(const MacTask &task, Isa isa, MacForm form) {
+  return MacFrozenPtr(isa == Isa::avx2 ? mac_freeze_avx2(task, form) : nullptr);
+}
+
+// Measured: of fewer outputs than this, interpolating is less work than bringing the table near.
+bool mac_gains_by_values(const MacTask &t, Isa isa) {
+  return (isa == Isa::avx2 || isa == Isa::avxvnni) && t.act == 1 && int64_t(t.oh) * t.ow * t.on >= 2048;
+}
+
+void mac_list_values(const MacTask &t, int8_t *values) {
+  for (int v = -32768; v < 32768; ++v) values[uint16_t(v)] = mac_activate(t, v);
 }
 
 namespace {

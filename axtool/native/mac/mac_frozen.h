@@ -19,6 +19,8 @@ struct MacFrozen {
   int oc;                  // the output channel that steps begin at
   MacFrozenSteps *steps;   // [8 channels][chunk]
   const int32_t *excess;   // of each channel: what its sums lack of x + 128 for every weight, to be added
+  MacForm form = MacForm::packed;
+  const int16_t *transformed = nullptr;  // of Winograd's forms instead of steps, [block] (see mac_avx2_winograd.h)
 };
 
 // Memory for `steps` steps and `room` bytes more, at *rest; of what is never touched the system makes no pages.

@@ -20,13 +20,17 @@ static inline int64_t mac_requantize(int32_t acc, int32_t m, int f) {
   return (int64_t(acc) * m + half) >> f;
 }
 
-static inline int8_t mac_finish(const MacTask &t, int32_t acc, int32_t m, int f) {
-  const int64_t r = mac_requantize(acc, m, f);
-  if (t.act == 0) return int8_t(mac_clamp(r + t.out_zp, t.lo, t.hi));
-  const int v = int(mac_clamp(r, -32768, 32767));
+// act 1 of a value in int16 range
+static inline int8_t mac_activate(const MacTask &t, int v) {
   const int at = (v >> 6) + 512, fr = v & 63;
   const int q = (t.table[at] * (64 - fr) + t.table[at + 1] * fr + (1 << 12)) >> 13;
   return int8_t(mac_clamp(q, t.lo, t.hi));
+}
+
+static inline int8_t mac_finish(const MacTask &t, int32_t acc, int32_t m, int f) {
+  const int64_t r = mac_requantize(acc, m, f);
+  if (t.act == 0) return int8_t(mac_clamp(r + t.out_zp, t.lo, t.hi));
+  return mac_activate(t, int(mac_clamp(r, -32768, 32767)));
 }
 
 // Sum modulo 2^32, as the vector instructions do it.

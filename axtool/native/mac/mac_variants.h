@@ -10,7 +10,7 @@ void run_mac_portable(const MacTask &task);
 void run_mac_avx2(const MacTask &task, void *scratch);
 size_t mac_scratch_avx2(const MacTask &task);
 bool mac_built_avx2();
-MacFrozen *mac_freeze_avx2(const MacTask &task, bool always);  // or null
+MacFrozen *mac_freeze_avx2(const MacTask &task, MacForm form);  // or null
 
 void run_mac_avxvnni(const MacTask &task, void *scratch);
 size_t mac_scratch_avxvnni(const MacTask &task);

@@ -90,7 +90,7 @@ MacTask mac_task(const Call &call) {
   t.oy = int(tile.y), t.ox = int(tile.x), t.oc = int(tile.c);
   t.oh = int(tile.h), t.ow = int(tile.w), t.on = int(tile.n);
   t.y = call.write.at(tile.y, tile.x, tile.c), t.y_row = call.write.row, t.y_pixel = call.write.pixel;
-  t.frozen = call.frozen;
+  t.frozen = call.frozen, t.values = call.values;
   return t;
 }
 
