@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks import quantizer_cases, quantizer_rows, quantizers
+from benchmarks import quantizer_cases, quantizer_peers, quantizer_rows, quantizers
 from benchmarks.metered import metered
 from benchmarks.networks import Net
 from benchmarks.peer import quantize_model, random_samples
@@ -296,3 +297,19 @@ def test_our_slower_way_is_shown_and_is_no_peer() -> None:
     assert quantizer_rows.rows([result("axtool"), result("axtool -O2", 30.0)]) == quantizer_rows.rows(
         [result("axtool")]
     )
+
+
+def failed_pip(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess([], 1, "", "WARNING: old\nERROR: No matching distribution found for nncf\n")
+
+
+def test_an_environment_that_pip_cannot_fill_leaves_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def create(home: Path, *, with_pip: bool) -> None:
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "python").touch()
+
+    monkeypatch.setattr(quantizer_peers.venv, "create", create)
+    monkeypatch.setattr(quantizer_peers.subprocess, "run", failed_pip)
+    reason = quantizer_peers.install("nncf", "torch", tmp_path)
+    assert reason == "pip: No matching distribution found for nncf"
+    assert next(peer for peer in PEERS if peer.environment == "nncf").absence(tmp_path) == reason
