@@ -75,7 +75,7 @@ PEERS = (
     PERCENTILE,
     Quantizer("NNCF", "with_nncf.py", (), "nncf"),
     Quantizer("Quark", "with_quark.py", ("plain",), "quark"),
-    Quantizer("Quark equalized, bias corrected", "with_quark.py", ("cle",), "quark"),
+    Quantizer("Quark equalized", "with_quark.py", ("cle",), "quark"),
     Quantizer("AIMET", "with_aimet.py", (), "aimet"),
 )
 QUANTIZERS = (AXTOOL, ROUNDED, *PEERS)

@@ -248,6 +248,17 @@ def test_the_margin_over_the_best_peer_decides() -> None:
     assert next(row for row in quantizer_rows.rows(named) if row["measured"] == "SQNR logits")["met"] is False
 
 
+def test_a_peer_that_leaves_more_in_float_is_compared_apart() -> None:
+    cost = {"cpu_s": 1.0, "peak_mb": 1.0}
+    named = [
+        Result("ppocr-rec", name, "1", cost, {"sqnr_db": {"text": db}, "stays_float": {"Add": floats}})
+        for name, db, floats in (("axtool", 14.0, 9), ("NNCF", 14.5, 90), ("Quark", 11.0, 9))
+    ]
+    found = {row["measured"]: (row["peer"]["name"], row["met"]) for row in quantizer_rows.rows(named)}
+    assert found["SQNR text"] == ("NNCF", True)
+    assert found["SQNR text, as much in int8"] == ("Quark", True)
+
+
 def test_cpu_is_held_against_the_percentile_of_onnxruntime() -> None:
     rows = quantizer_rows.rows([result("axtool", cpu_s=2.0), result("onnxruntime percentile", cpu_s=5.0)])
     row = next(row for row in rows if row["measured"] == "CPU")
