@@ -38,7 +38,7 @@ const std::vector<OpFields> &op_fields() {
 int64_t Layer::get(const char *field, int index) const {
   size_t at = 0;
   for (const Field &f : op_fields()[size_t(op)].fields) {
-    if (!std::strcmp(f.name, field)) return values.at(at + size_t(index));
+    if (*f.name == *field && !std::strcmp(f.name, field)) return values.at(at + size_t(index));
     at += size_t(f.width);
   }
   throw std::logic_error(std::string(name()) + " has no field " + field);

@@ -110,9 +110,11 @@ struct Avx2Few : Avx2 {
 using Avx2Winograd2 = WinogradDriver<Avx2, Winograd2>;
 struct Avx2Winograd4 : WinogradDriver<Avx2, Winograd4> {
   using WinogradDriver::WinogradDriver;
-  // Measured: a tile costs 91 cycles a quad of channels and 474 once for the weights, against 40 and 200.
-  static bool gains(const MacTask &t) {
-    return WinogradDriver::gains(t) && (tiles(t) * 91 + 274 < Avx2Winograd2::tiles(t) * 40);
+  // Measured: a tile costs 91 cycles a quad of channels and 474 once for the weights, against 40 and 200. `more`: what
+  // remains of their difference when they are frozen.
+  static constexpr int kFrozenMore = 100;
+  static bool gains(const MacTask &t, int more = 274) {
+    return WinogradDriver::gains(t) && (tiles(t) * 91 + more < Avx2Winograd2::tiles(t) * 40);
   }
 };
 }  // namespace
@@ -138,8 +140,9 @@ size_t mac_scratch_avx2(const MacTask &t) {
 static constexpr int64_t kMostTransformed = 2 << 20;
 
 static MacForm best_form(const MacTask &t) {
-  if (Avx2Winograd4::gains(t))
-    return Avx2Winograd4::frozen_bytes(t) <= kMostTransformed ? MacForm::winograd4 : MacForm::best;
+  if (Avx2Winograd4::gains(t, Avx2Winograd4::kFrozenMore) && Avx2Winograd4::frozen_bytes(t) <= kMostTransformed)
+    return MacForm::winograd4;
+  if (Avx2Winograd4::gains(t)) return MacForm::best;
   if (Avx2Winograd2::gains(t))
     return Avx2Winograd2::frozen_bytes(t) <= kMostTransformed ? MacForm::winograd2 : MacForm::best;
   return Avx2Packed::suits(t) && Avx2Packed::gains(t) ? MacForm::packed : MacForm::best;

@@ -16,7 +16,8 @@ namespace {
 template <class I, class F>
 struct WinogradDriver {
   static constexpr int kTile = F::kTile, kIn = F::kIn, kPositions = kIn * kIn;
-  static constexpr int64_t kInputBytes = F::kInputBytes;  // transformed input of a band, or
+  static constexpr int64_t kFrozenBytes = 120 << 10;      // transformed input of a band, where the weights are frozen
+  static constexpr int64_t kInputBytes = F::kInputBytes;  // and where they are not, or
   static constexpr int kLeastTiles = F::kLeastTiles;  // as many tiles as make the weights' transform small beside them
   static constexpr int kChunk = F::kChunk;            // tiles whose products are kept
 
@@ -69,8 +70,9 @@ struct WinogradDriver {
     return t;
   }
   int tile_rows_for(int pixel) const {
-    const int64_t row = int64_t(tiles_x) * kPositions * pixel * 2, least = (kLeastTiles + tiles_x - 1) / tiles_x;
-    const int fit = int(mac_clamp(kInputBytes / row, mac_min(int(least), tile_rows), tile_rows));
+    const int64_t row = int64_t(tiles_x) * kPositions * pixel * 2, bytes = t.frozen ? kFrozenBytes : kInputBytes;
+    const int least = ((t.frozen ? kChunk : kLeastTiles) + tiles_x - 1) / tiles_x;
+    const int fit = int(mac_clamp(bytes / row, mac_min(least, tile_rows), tile_rows));
     const int bands = (tile_rows + fit - 1) / fit;
     return (tile_rows + bands - 1) / bands;
   }
