@@ -134,13 +134,22 @@ inline Case *make_case(uint32_t seed) {
     t.in_c = r.in(513, 800), t.out_c = coutg = r.in(16, 1300);
     t.in_h = r.in(1, 5), t.in_w = r.in(1, 5);
   }
+  const bool narrow = r.in(0, 9) == 0;
+  if (narrow) {  // or a 1x1 of few inputs and many pixels, now in whole blocks of channels, now not
+    const int few[] = {1, 4, 7, 16, 24, 32, 45}, more[] = {8, 16, 24, 29, 48, 80};
+    t.kind = MacKind::conv, t.kh = t.kw = 1, t.pt = t.pl = 0, t.group = 1;
+    t.in_c = r.of(few), t.out_c = coutg = r.of(more);
+    t.sh = r.in(1, 2), t.sw = r.in(0, 2) ? t.sh : r.in(1, 2);
+    t.in_h = r.in(6, 24), t.in_w = r.in(6, 24);
+  }
+  const int past = narrow ? 0 : 3;  // pixels after the input
   int out_h, out_w;
   if (t.kind == MacKind::conv_transpose) {
     out_h = (t.in_h - 1) * t.sh + (t.kh - 1) * t.dh + 1 - t.pt + r.in(-2, 2);
     out_w = (t.in_w - 1) * t.sw + (t.kw - 1) * t.dw + 1 - t.pl + r.in(-2, 2);
   } else {
-    out_h = (t.in_h + t.pt + r.in(0, 3) - (t.kh - 1) * t.dh - 1) / t.sh + 1;
-    out_w = (t.in_w + t.pl + r.in(0, 3) - (t.kw - 1) * t.dw - 1) / t.sw + 1;
+    out_h = (t.in_h + t.pt + r.in(0, past) - (t.kh - 1) * t.dh - 1) / t.sh + 1;
+    out_w = (t.in_w + t.pl + r.in(0, past) - (t.kw - 1) * t.dw - 1) / t.sw + 1;
   }
   out_h = out_h < 1 ? 1 : out_h, out_w = out_w < 1 ? 1 : out_w;
   // a box of the output
@@ -186,6 +195,11 @@ inline Case *make_case(uint32_t seed) {
   const int blocks = depthwise ? blocks_of(t.out_c) : t.group * blocks_of(coutg);
   make_weights(*c, r, t.kh * t.kw, t.in_c / t.group, blocks, coutg, depthwise, r.in(0, 3) == 0,
                winograd ? r.in(0, 2) * (r.in(0, 3) ? -64 : 63) : 0);
+  if (narrow && r.in(0, 3)) {  // the plainest end: scales below 1/2, no table
+    t.act = 0;
+    for (size_t i = 0; i < c->params.size(); ++i)
+      if (i % 64 / 16 == 1) c->params[i] = r.in(0, 9) ? r.in(1 << 14, 1 << 24) : (1 << 30) - 1, c->params[i + 16] = 31;
+  }
   const int first = depthwise ? t.oc / 16 : t.oc / coutg * blocks_of(coutg) + t.oc % coutg / 16;
   t.params = c->params.data() + first * 64;
   t.w = c->w.data() + c->w.size() / size_t(blocks) * size_t(first);

@@ -5,6 +5,7 @@
 
 #include "mac_avx2_bytes.h"
 #include "mac_avx2_depthwise.h"
+#include "mac_avx2_direct.h"
 #include "mac_avx2_freeze.h"
 #include "mac_avx2_winograd.h"
 #include "mac_conv.h"
@@ -129,6 +130,7 @@ size_t mac_scratch_avx2(const MacTask &t) {
   if (Avx2Winograd4::gains(t)) return Avx2Winograd4(t, nullptr).scratch_bytes;
   if (Avx2Winograd2::gains(t)) return Avx2Winograd2(t, nullptr).scratch_bytes;
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, nullptr).scratch_bytes;
+  if (Avx2Direct<Avx2>::suits(t)) return Avx2Direct<Avx2>(t, nullptr).scratch_bytes;
   // which of the two runs depends on the weights
   const size_t pairs = ConvDriver<Avx2>(t, nullptr).scratch_bytes;
   const size_t bytes = ConvDriver<Avx2Bytes>(t, nullptr).scratch_bytes;
@@ -167,6 +169,7 @@ void run_mac_avx2(const MacTask &t, void *scratch) {
   if (Avx2Winograd4::gains(t)) return Avx2Winograd4(t, scratch).run();
   if (Avx2Winograd2::gains(t)) return Avx2Winograd2(t, scratch).run();
   if (Avx2Few::suits(t)) return ConvDriver<Avx2Few>(t, scratch).run();
+  if (Avx2Direct<Avx2>::suits(t)) return Avx2Direct<Avx2>(t, scratch).run();
   if (Avx2Bytes::suits(t)) return ConvDriver<Avx2Bytes>(t, scratch).run();
   ConvDriver<Avx2>(t, scratch).run();
 }

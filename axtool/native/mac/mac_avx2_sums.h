@@ -72,5 +72,35 @@ inline void avx2_sums(int n, const int16_t *const *p, const MacRun *runs, int co
     default: AVX2_SUMS(6); break;
   }
 }
+
+// Pixel i against the first 8 channels of one pair.
+#define AVX2_HALF_PAIR(P, A, at)                      \
+  "vpbroadcastd " at "(%[" P "],%[x],2), %%ymm14\n\t" \
+  "vpmaddwd %%ymm12, %%ymm14, %%ymm14\n\t"            \
+  "vpaddd %%ymm14, %%" A ", %%" A "\n\t"
+#define AVX2_HALF_PAIRS(at)                                                                         \
+  AVX2_HALF_PAIR("p0", "ymm0", at) AVX2_HALF_PAIR("p1", "ymm1", at) AVX2_HALF_PAIR("p2", "ymm2", at) \
+  AVX2_HALF_PAIR("p3", "ymm3", at) AVX2_HALF_PAIR("p4", "ymm4", at) AVX2_HALF_PAIR("p5", "ymm5", at)
+
+// The same over one run from x = 0 on, of 6 pixels and only the first 8 channels; the other sums are 0. Pixels
+// past n repeat the first.
+inline void avx2_half_sums(int n, const int16_t *const *p, int quads, const int16_t *w, const int32_t *bias,
+                           __m256i (*sums)[2]) {
+  int64_t x = 0, left = quads;
+  __m256i half[6];
+  asm volatile("vmovdqu (%[bias]), %%ymm0\n\tvmovdqa %%ymm0, %%ymm1\n\tvmovdqa %%ymm0, %%ymm2\n\t"
+               "vmovdqa %%ymm0, %%ymm3\n\tvmovdqa %%ymm0, %%ymm4\n\tvmovdqa %%ymm0, %%ymm5\n\t"
+               ".p2align 4\n\t"
+               "1:\n\tvmovdqa (%[w]), %%ymm12\n\t" AVX2_HALF_PAIRS("0")
+               "vmovdqa 64(%[w]), %%ymm12\n\t" AVX2_HALF_PAIRS("4")
+               "add $4, %[x]\n\tsub $-128, %[w]\n\tdec %[left]\n\tjnz 1b\n\t"
+               "vmovdqa %%ymm0, (%[sums])\n\tvmovdqa %%ymm1, 32(%[sums])\n\tvmovdqa %%ymm2, 64(%[sums])\n\t"
+               "vmovdqa %%ymm3, 96(%[sums])\n\tvmovdqa %%ymm4, 128(%[sums])\n\tvmovdqa %%ymm5, 160(%[sums])\n\t"
+               : [x] "+r"(x), [w] "+r"(w), [left] "+r"(left)
+               : [p0] "r"(p[0]), [p1] "r"(p[n > 1 ? 1 : 0]), [p2] "r"(p[n > 2 ? 2 : 0]), [p3] "r"(p[n > 3 ? 3 : 0]),
+                 [p4] "r"(p[n > 4 ? 4 : 0]), [p5] "r"(p[n > 5 ? 5 : 0]), [sums] "r"(half), [bias] "r"(bias)
+               : "memory", "cc", "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm12", "ymm14");
+  for (int i = 0; i < n; ++i) sums[i][0] = half[i], sums[i][1] = _mm256_setzero_si256();
+}
 }  // namespace
 }  // namespace axtool
