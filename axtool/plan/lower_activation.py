@@ -16,6 +16,8 @@ from axtool.types import QFormat, Site
 
 INT16_MAX = 32767
 SMALLEST_RANGE = 1e-30  # of a value that was always zero
+# How far the argument of a table may reach, in times the range that was seen: 8 costs three of its 16 bits.
+REACHES = (1.0, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def ending(b: Builder, *sites: Site, mac: bool) -> Ending:
     if function is None or not mac or not b.target.vector_unit:
         return Ending(y, sites)
     b.fused.add(after.index)
-    scale16 = _scale16(b, y)
+    scale16 = _reach(b, y, function, b.format(out)) / INT16_MAX
     return Ending(out, origin, table=interp_table(function, scale16, b.format(out)), scale16=scale16)
 
 
@@ -96,13 +98,22 @@ def _lut(b: Builder, site: Site, x: str, table: NDArray[np.int8], *, per_channel
     b.make("lut", (x, name), site, {"per_channel": per_channel}, b.layouts[site.outputs[0]])
 
 
-def _scale16(b: Builder, name: str) -> float:
-    """The step of the int16 argument: the calibrated range, or what the format of the tensor spans."""
-    if name in b.quantization.ranges:
-        lo, hi = b.quantization.ranges[name]
-    else:
-        lo, hi = _span(b.format(name))
-    return max(abs(lo), abs(hi), SMALLEST_RANGE) / INT16_MAX
+def _reach(b: Builder, name: str, function: Function, out: QFormat) -> float:
+    """The largest argument of a table: what was seen of the tensor or, where the output can show more, further.
+
+    The range of the argument may be cut (percentile, mse) where that of the output is not, and a Sigmoid's output goes
+    from 0 to 1 whatever its argument did: an argument beyond its range would be held where the output still changes.
+    """
+    lo, hi = b.quantization.ranges[name] if name in b.quantization.ranges else _span(b.format(name))
+    seen = max(abs(lo), abs(hi), SMALLEST_RANGE)
+
+    def shown(reach: float) -> NDArray[np.float64]:
+        with np.errstate(all="ignore"):
+            return np.clip(np.nan_to_num(function(np.array([-reach, reach]))), *_span(out))
+
+    end = shown(seen * REACHES[-1])
+    enough = (reach for reach in REACHES if np.abs(shown(seen * reach) - end).max() <= out.scale[0] / 2)
+    return seen * next(enough)
 
 
 def _span(fmt: QFormat) -> tuple[float, float]:

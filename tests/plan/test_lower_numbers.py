@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tests.plan.lower_case import Case
+from axtool.plan.lower import lower
+from tests.plan.lower_case import Case, target
 
 WORST_STEPS = 3.5  # of the output: its own rounding, that of the inputs and of the weights
 LEAST_SQNR_DB = 28.0
@@ -113,6 +117,28 @@ def test_a_function_behind_a_conv_is_close_with_and_without_a_vector_unit(op: st
     case = Case(f"(float[1,5,9,8] x) => (float[1,6,9,8] y) {{ t = Conv(x, w, b) y = {op}(t) }}", w=(6, 5, 1, 1), b=(6,))
     ((steps, _),) = case.errors(case.lowered(vector_unit=vector_unit)).values()
     assert steps <= (WORST_STEPS if vector_unit else WORST_STEPS + 1.5)
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Elu", "HardSwish", "LeakyRelu<alpha=0.2>"])
+def test_a_function_is_right_beyond_the_range_of_its_argument_where_its_output_can_show_it(op: str) -> None:
+    case = Case(f"(float[1,5,9,8] x) => (float[1,6,9,8] y) {{ t = Conv(x, w, b) y = {op}(t) }}", w=(6, 5, 1, 1), b=(6,))
+    numbers = case.quantization()
+    low, high = numbers.ranges["t"]
+    cut = replace(numbers, ranges={**numbers.ranges, "t": (low / 3, high / 3)})
+    ((steps, _),) = case.errors(lower(case.sites, cut, target(), case.inputs, case.outputs)).values()
+    assert steps <= WORST_STEPS
+
+
+def test_a_table_reaches_no_further_than_its_output_can_show() -> None:
+    case = Case(
+        "(float[1,5,9,8] x) => (float[1,6,9,8] y) { t = Conv(x, w) y = LeakyRelu<alpha=0.2>(t) }", w=(6, 5, 1, 1)
+    )
+    numbers = case.quantization()
+    program = case.lowered()
+    shown = int(program.constants["y/table"][-1])
+    seen = max(map(abs, numbers.ranges["t"]))
+    fmt = numbers.formats["y"]
+    assert shown == min(int(np.floor((seen / fmt.scale[0] + fmt.zero_point[0]) * 128 + 0.5)), 2**15 - 1)
 
 
 def test_a_chain_with_a_residual_keeps_its_quality() -> None:
