@@ -11,6 +11,7 @@ import pytest
 
 from axtool.config import package_dir
 from axtool.runtime.model import load
+from tests.plan.test_lower_numbers import CASES
 from tests.quant.qdq_case import Emitted, compiled, emitted, formats, pairs, run, sqnr_db
 from tests.tiny import axtool
 
@@ -174,6 +175,16 @@ def test_a_layer_agrees_with_the_reference_to_one_step(name: str, tmp_path: Path
     made = emitted(tmp_path, *LAYERS[name])
     steps = made.steps()
     assert set(steps) == made.device_tensors() != set()
+    assert max(steps.values()) <= STEPS, steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, (_, words) in CASES.items() if not words.get("domain_ax")])
+def test_whatever_is_lowered_agrees_with_the_reference_to_one_step(name: str, tmp_path: Path) -> None:
+    graph, weights = CASES[name]
+    shapes = {key: value for key, value in weights.items() if key not in ("opset", "spread")}
+    spread = float(weights.get("spread", 1.0))
+    steps = emitted(tmp_path, graph, shapes, opset=int(weights.get("opset", 18)), spread=spread).steps()
     assert max(steps.values()) <= STEPS, steps
 
 
