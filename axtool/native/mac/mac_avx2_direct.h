@@ -27,7 +27,6 @@ struct Avx2Direct {
   int8_t **to;
   BlockOut *outs;                   // [block]
   Avx2Fused *fused;                 // [block]
-  int8_t *by_value = nullptr;       // see BlockOut
   size_t scratch_bytes;
 
   Avx2Direct(const MacTask &task, void *scratch)
@@ -40,24 +39,23 @@ struct Avx2Direct {
     to = static_cast<int8_t **>(carve.take(sizeof(int8_t *) * batch));
     outs = static_cast<BlockOut *>(carve.take(sizeof(BlockOut) * blocks));
     fused = static_cast<Avx2Fused *>(carve.take(sizeof(Avx2Fused) * blocks));
-    if (mac_wants_values(t)) by_value = static_cast<int8_t *>(carve.take(65536));
     scratch_bytes = carve.used;
   }
 
   static bool inside(int first, int count, int stride, int from, int size) {
     return first * stride >= from && (first + count - 1) * stride < from + size;
   }
-  // No pixel of it lies outside the tensor, and preparing the weights pays.
+  // No pixel of it lies outside the tensor, and preparing the weights pays. With a table the looking up is what counts,
+  // and that is better done for a band than for a few pixels.
   static bool suits(const MacTask &t) {
-    return t.kind == MacKind::conv && t.group == 1 && t.kh == 1 && t.kw == 1 && t.pt == 0 && t.pl == 0 &&
+    return t.kind == MacKind::conv && t.act == 0 && t.group == 1 && t.kh == 1 && t.kw == 1 && t.pt == 0 && t.pl == 0 &&
            inside(t.oy, t.oh, t.sh, t.view_y, t.view_h) && inside(t.ox, t.ow, t.sw, t.view_x, t.view_w) &&
            t.oh * t.ow >= 40 && int64_t(mac_quads(t.in_c)) * mac_blocks(t.on) * 128 <= kWeightBytes;
   }
 
   void run() {
-    if (by_value) I::list_values(t, by_value);
     for (int b = 0; b < blocks; ++b) {
-      mac_set_out(&outs[b], t.params + int64_t(b) * 64, mac_min(16, t.on - 16 * b), by_value);
+      mac_set_out(&outs[b], t.params + int64_t(b) * 64, mac_min(16, t.on - 16 * b), nullptr);
       memcpy(outs[b].bias, outs[b].params, sizeof outs[b].bias);
       if (Avx2Fused::suits(t, outs[b])) fused[b].set(t, outs[b]);
       prepare(b);
