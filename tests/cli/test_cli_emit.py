@@ -89,6 +89,25 @@ def test_a_model_that_cannot_be_written_leaves_no_file(onnx: Path, work: Path, m
     assert "cls.onnx" in ran.document["error"]["message"] + str(ran.document["error"].get("where"))
 
 
+def test_weights_that_fill_no_single_file_are_refused(onnx: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("axtool.graph.standard.LARGEST_FILE", 100)
+    ran = axtool("compile", onnx, *CALIB, "--emit", "qdq", "--json")
+    assert (ran.code, ran.document["error"]["code"], files(work)) == (3, "emit-too-large", [])
+
+
+def test_an_op_that_nothing_brings_to_a_new_opset_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("No Adapter From Version $9 for Scan")
+
+    tiny.save(
+        work / "m.onnx", "(float[1,3,8,8] x) => (float[1,4,8,8] y) { y = Conv (x, w) }", {"w": (4, 3, 1, 1)}, opset=9
+    )
+    monkeypatch.setattr("onnx.version_converter.convert_version", refuse)
+    ran = axtool("compile", "m.onnx", *CALIB, "--emit", "qdq", "--json")
+    assert (ran.code, ran.document["error"]["code"], files(work)) == (3, "emit-opset", ["m.onnx"])
+    assert "Scan" in ran.document["error"]["message"]
+
+
 def test_a_disk_that_refuses_leaves_no_file(onnx: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -164,6 +164,14 @@ STAGES = """(float[1,8,12,12] x) => (float[1,8,12,12] y, float[1,8,12,12] kept) 
   kept = Softmax <axis=3> (x)
 }"""
 
+# Split, Squeeze and Softmax say otherwise in opset 13 what they say in 11.
+OLD = """(float[1,3,8,8] x) => (float[1,2,8,8] y, float[4,64] z) {
+  c = Conv (x, w) r = HardSigmoid <alpha=0.16666667, beta=0.5> (c) s = Mul (c, r)
+  y, e = Split <axis=1, split=[2,2]> (s)
+  shape = Constant <value = int64[3] {1, 4, 64}> () f = Reshape (c, shape) m = Softmax <axis=2> (f)
+  z = Squeeze <axes=[0]> (m)
+}"""
+
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Emitted:
@@ -263,13 +271,7 @@ def test_every_stage_of_several_is_rounded_and_the_host_reads_what_it_read(tmp_p
 
 
 def test_an_old_opset_is_raised_to_13(tmp_path: Path) -> None:
-    graph = """(float[1,3,8,8] x) => (float[1,2,8,8] y, float[4,64] z) {
-        c = Conv (x, w) r = HardSigmoid <alpha=0.16666667, beta=0.5> (c) s = Mul (c, r)
-        y, e = Split <axis=1, split=[2,2]> (s)
-        shape = Constant <value = int64[3] {1, 4, 64}> () f = Reshape (c, shape) m = Softmax <axis=2> (f)
-        z = Squeeze <axes=[0]> (m)
-    }"""
-    made = emitted(tmp_path, graph, {"w": (4, 3, 1, 1)}, opset=11)
+    made = emitted(tmp_path, OLD, {"w": (4, 3, 1, 1)}, opset=11)
     assert [(one.domain, one.version) for one in made.proto.opset_import] == [("", 13)]
     onnx.checker.check_model(made.proto, full_check=True)
     assert max(made.steps().values()) <= STEPS
@@ -332,3 +334,43 @@ def test_corrected_biases_are_in_the_file(tmp_path: Path) -> None:
 
 def test_two_compiles_emit_the_same_bytes(net: Emitted, tmp_path: Path) -> None:
     assert emitted(tmp_path, NET, NET_WEIGHTS).qdq.read_bytes() == net.qdq.read_bytes()
+
+
+def test_two_compiles_of_an_old_opset_emit_the_same_bytes(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        emitted(folder, OLD, {"w": (4, 3, 1, 1)}, opset=11)
+    assert (first / "m.qdq.onnx").read_bytes() == (second / "m.qdq.onnx").read_bytes()
+
+
+def test_weights_rounded_for_the_data_are_in_the_file(tmp_path: Path) -> None:
+    assert max(emitted(tmp_path, NET, NET_WEIGHTS, "-O", 2).steps().values()) <= STEPS
+
+
+def test_a_subgraph_of_the_host_reads_what_the_device_rounded(tmp_path: Path) -> None:
+    value, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    float_, shape = onnx.TensorProto.FLOAT, [1, 4, 8, 8]
+    branches = {
+        f"{name}_branch": onnx.helper.make_graph([node(op, ["c"], [name])], name, [], [value(name, float_, shape)])
+        for name, op in (("then", "Exp"), ("else", "Neg"))
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]), node("ReduceMax", ["c"], ["top"], keepdims=0),
+        node("Greater", ["top", "zero"], ["up"]), node("If", ["up"], ["y"], **branches),
+    ]  # fmt: skip
+    constants = [
+        onnx.numpy_helper.from_array(np.random.default_rng(0).normal(0, 0.3, (4, 3, 1, 1)).astype(np.float32), "w"),
+        onnx.numpy_helper.from_array(np.float32(0), "zero"),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", float_, [1, 3, 8, 8])], [value("y", float_, shape)], constants
+    )
+    source = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), source)
+    made = compiled(source)
+    choice = next(node for node in made.proto.graph.node if node.op_type == "If")
+    assert {attribute.g.node[0].input[0] for attribute in choice.attribute} == {pairs(made.proto)["c"][1].output[0]}
+    for feeds in made.feeds:
+        right = made.engine().run(feeds).outputs["y"]
+        assert sqnr_db(right, made.run(feeds)["y"]) > 30
