@@ -37,9 +37,9 @@ class Engine(Protocol):
         """
 
     def freeze(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8]) -> int:
-        """Arrange the weights that are in `ext` once, for later runs without taps: the bits stay, time is saved.
+        """Arrange the weights and tables that are in `ext` once, for later runs without taps: the bits stay, time is saved.
 
-        From then on such runs need not see what the host writes over those weights. Returns the bytes that this takes.
+        From then on such runs need not see what the host writes over these. Returns the bytes that this takes.
         """
 
 
