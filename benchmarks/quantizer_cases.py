@@ -66,6 +66,16 @@ def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = N
     if model.opset_import[0].version < 13:
         model = onnx.version_converter.convert_version(model, 13)
         model, _ = onnxsim.simplify(model)
+    return _lifted(model)
+
+
+def _lifted(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same with its Constant nodes as initializers, where NNCF looks for biases."""
+    graph = model.graph
+    for node in [node for node in graph.node if node.op_type == "Constant" and node.attribute[0].name == "value"]:
+        graph.initializer.add().CopyFrom(node.attribute[0].t)
+        graph.initializer[-1].name = node.output[0]
+        graph.node.remove(node)
     return model
 
 

@@ -226,6 +226,15 @@ def test_a_model_of_the_folder_beside_is_not_at_hand_without_it(
         quantizer_cases.build("efficientnet-lite0")
 
 
+def test_constant_nodes_become_initializers() -> None:
+    model = model_of(
+        "g (float[1, 2] x) => (float[1, 2] y) { c = Constant<value = float[1, 2] {1.0, 2.0}>() y = Add(x, c) }"
+    )
+    made = quantizer_cases.fixed(model)
+    assert [node.op_type for node in made.graph.node] == ["Add"]
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(made.graph.initializer[0]), [[1, 2]])
+
+
 def test_no_more_samples_are_taken_than_asked() -> None:
     assert len(first(random_samples(SHAPE, 5), 3)) == 3
 
