@@ -30,9 +30,12 @@ struct Avx2Packed {
   static bool suits(const MacTask &t) {
     return t.kind == MacKind::conv && t.group == 1 && quads_of(t) <= 4096;  // a group within the second cache
   }
-  // Measured: few quads find no partners, and few channels do not pay for packing the pixels.
+  // Measured: few quads find no partners, and few channels do not pay for packing the pixels. Up to 32 quads of one tap
+  // are faster in mac_avx2_direct.h, which wants no table.
   static bool gains(const MacTask &t) {
-    return t.oh * t.ow >= 8 && quads_of(t) >= 32 && quads_of(t) * mac_blocks(t.on) >= 320;
+    const bool direct = t.act == 0 && t.kh * t.kw == 1 && t.oh * t.ow >= 40 && mac_blocks(t.on) <= 48;
+    const int least = direct ? 33 : 32;
+    return t.oh * t.ow >= 8 && quads_of(t) >= least && quads_of(t) * mac_blocks(t.on) >= 320;
   }
 
   const MacTask &t;
