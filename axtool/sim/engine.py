@@ -37,7 +37,7 @@ class Engine(Protocol):
         """
 
     def freeze(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8]) -> int:
-        """Arrange the weights and tables that are in `ext` once, for later runs without taps: the bits stay, time is saved.
+        """Arrange weights and tables that are in `ext` once, for later runs without taps: the bits stay, time is saved.
 
         From then on such runs need not see what the host writes over these. Returns the bytes that this takes.
         """
