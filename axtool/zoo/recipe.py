@@ -27,6 +27,9 @@ class Recipe:
     dims: Mapping[str, int]
     outputs: tuple[str, ...]
     task: Mapping[str, Any]
+    method: str | None = None
+    percentile: float | None = None
+    optimize: int = 1
 
 
 def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
@@ -45,6 +48,9 @@ def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
         dims=config.dims,
         outputs=tuple(config.outputs),
         task=config.task,
+        method=config.quantization.method,
+        percentile=config.quantization.percentile,
+        optimize=config.quantization.optimize,
     )
 
 

@@ -88,6 +88,14 @@ class Expected(Strict):
     note: str = ""
 
 
+class Numbers(Strict):
+    """A way to quantize that serves the task better than what `compile` chooses by itself."""
+
+    method: Literal["minmax", "percentile", "mse", "entropy"] | None = None
+    percentile: Annotated[float, Field(gt=50, le=100)] | None = None
+    optimize: Annotated[int, Field(ge=0, le=2)] = 1
+
+
 class Config(Strict):
     """One model of the zoo."""
 
@@ -99,6 +107,7 @@ class Config(Strict):
     input_shapes: dict[str, list[int]] = {}
     dims: dict[str, int] = {}
     outputs: list[str] = []
+    quantization: Numbers = Numbers()
     input: dict[str, Any] = {}
     task: dict[str, Any] = {}
     calibration: list[Pictures]

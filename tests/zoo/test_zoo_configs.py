@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from axtool.compiler import options_of
 from axtool.errors import UsageError
 from axtool.target_file import list_targets
 from axtool.zoo import sources
 from axtool.zoo.catalogue import entries, find
-from axtool.zoo.schema import read_config, read_literal
+from axtool.zoo.recipe import recipe_of
+from axtool.zoo.schema import Numbers, read_config, read_literal
 from tests.tiny import axzoo
 
 GOOD = """name: {name}
@@ -186,3 +189,24 @@ def test_a_file_with_another_digest_is_refused(work: Path) -> None:
     text = GOOD.format(name="mine", path=work / "m.onnx").replace("}", f", sha256: '{'0' * 64}'}}", 1)
     ran = axzoo("build", write(work, text), "--json")
     assert (ran.code, ran.document["error"]["code"]) == (2, "wrong-digest")
+
+
+def test_a_config_may_choose_how_to_quantize(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.format(name="mine", path="x") + "quantization: {percentile: 99.9, optimize: 0}\n")
+    chosen = read_config(path).quantization
+    assert (chosen.method, chosen.percentile, chosen.optimize) == (None, 99.9, 0)
+
+
+@pytest.mark.parametrize("wrong", ["{method: best}", "{percentile: 20}", "{optimize: 3}", "{rounds: 2}"])
+def test_a_way_to_quantize_that_is_none_is_refused(tmp_path: Path, wrong: str) -> None:
+    path = write(tmp_path, GOOD.format(name="mine", path="x") + f"quantization: {wrong}\n")
+    with pytest.raises(UsageError) as caught:
+        read_config(path)
+    assert "quantization" in caught.value.details[0]
+
+
+def test_the_recipe_of_a_config_compiles_in_the_way_that_it_chooses() -> None:
+    entry = find("digits-v8det")
+    config = entry.config.model_copy(update={"quantization": Numbers(method="minmax", optimize=0)})
+    options = options_of(recipe_of(replace(entry, config=config)))
+    assert (options.method, options.percentile, options.optimize) == ("minmax", None, 0)
