@@ -39,7 +39,8 @@ class Score:
         finite = np.isfinite(signal)
         noise = np.where(finite & np.isfinite(noise), noise, 0.0) if not finite.all() else noise
         sums = self._sums.setdefault(key, np.zeros(2))
-        sums += (np.square(np.where(finite, signal, 0.0)).sum(), np.square(noise).sum())
+        with np.errstate(over="ignore"):  # noise without bounds is the worst there is
+            sums += (np.square(np.where(finite, signal, 0.0)).sum(), np.square(noise).sum())
 
     def decibels(self) -> float | None:
         """The mean over the parts that are not all zero; None where there is none."""
@@ -48,6 +49,8 @@ class Score:
 
 
 def _decibels(signal: float, noise: float) -> float:
-    if not noise > 0:
-        return BEST_DB if noise == 0 else WORST_DB
-    return min(max(10 * math.log10(signal / noise), WORST_DB), BEST_DB)
+    if not math.isfinite(noise):
+        return WORST_DB
+    if noise == 0:
+        return BEST_DB
+    return min(max(10 * (math.log10(signal) - math.log10(noise)), WORST_DB), BEST_DB)

@@ -81,8 +81,9 @@ def test_an_exact_output_has_the_best_score_and_a_destroyed_one_the_worst() -> N
     assert figures == [BEST_DB, WORST_DB]
 
 
-def test_an_output_that_is_no_number_has_the_worst_score() -> None:
-    assert score([(np.ones(2), np.array([1.0, np.nan]))]) == WORST_DB
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
+def test_an_output_that_is_no_number_or_out_of_bounds_has_the_worst_score(value: float) -> None:
+    assert score([(np.ones(2), np.array([1.0, value]))]) == WORST_DB
 
 
 def test_outputs_of_integers_and_of_zeros_say_nothing() -> None:
