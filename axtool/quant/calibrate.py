@@ -10,12 +10,12 @@ from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
 from axtool.quant.clip import clip
 from axtool.quant.data import data_notices
-from axtool.quant.memory import check_memory
+from axtool.quant.memory import check_memory, value_bytes
 from axtool.quant.observe import Feeds, Progress, Seen, StageLike, observe, observed_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.pieces import BUDGET_BYTES
 from axtool.quant.ranges import Ranges
-from axtool.quant.recipe import recipes_of
+from axtool.quant.recipe import QuantRecipe, recipes_of
 from axtool.quant.ties import natural_ranges
 
 MOST_KEPT = 64 << 20  # bytes of float outputs of held-back samples
@@ -34,7 +34,7 @@ class Statistics:
     def ranges(self, method: str, percentile: float) -> Ranges:
         """The ranges that a method finds in what was seen of the samples that are not held back."""
         limits = {name: clip(observer, method, percentile) for name, observer in self.seen.observers.items()}
-        label = f"percentile {percentile:g}" if method == "percentile" else method
+        label = str(QuantRecipe(method, percentile, correct_bias=False))
         means = self.seen.means.over_samples()
         return Ranges({**self.natural, **limits}, self.seen.facts.count, label, means=means)
 
@@ -117,14 +117,8 @@ def held_back(count: int, output_bytes: int) -> frozenset[int]:
 
 def _bytes_of(stages: Sequence[StageLike], names: Sequence[str]) -> int:
     """Bytes of the float outputs of one sample."""
-    shapes = {v.name: v.shape for stage in stages for v in stage.model.graph.outputs}
-    total = 0
-    for name in names:
-        size = 4
-        for dim in shapes.get(name) or ():
-            size *= dim if isinstance(dim, int) else 1
-        total += size
-    return total
+    made = {value.name: value_bytes(value) for stage in stages for value in stage.model.graph.outputs}
+    return sum(made.get(name, 0) for name in names)
 
 
 def names_to_calibrate(stages: Sequence[StageLike]) -> tuple[str, ...]:

@@ -23,10 +23,10 @@ def check_memory(models: Iterable[ir.Model], limit: int | None = None) -> None:
     for model in models:
         for index, node in enumerate(model.graph):
             values = {value for value in (*node.inputs, *node.outputs) if value is not None}
-            need = sum(_bytes(value) for value in values)
+            need = sum(value_bytes(value) for value in values)
             if need <= limit:
                 continue
-            largest = max(values, key=_bytes)
+            largest = max(values, key=value_bytes)
             assert largest.shape is not None
             raise EnvironmentFault(
                 f"{node.op_type} '{node.name}' (node {index}) needs {need:,} bytes in float, there are {limit:,}: "
@@ -44,7 +44,8 @@ def memory_bytes() -> int:
     return installed if allowed == resource.RLIM_INFINITY else min(installed, allowed)
 
 
-def _bytes(value: ir.Value) -> int:
+def value_bytes(value: ir.Value) -> int:
+    """Bytes of a tensor whose shape is known; 0 of another."""
     if value.shape is None or value.dtype is None or not value.shape.is_static():
         return 0
     size = 8.0 if value.dtype == value.dtype.STRING else value.dtype.itemsize  # a string: its pointer at least

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.quant.gram import Gram
-from axtool.quant.weights import LIMIT, channel_weights, with_values
+from axtool.quant.weights import LIMIT, channel_weights, from_channels
 from axtool.types import Site, Weights
 
 DAMPING = 0.01  # of the mean energy, added to each input's own
@@ -33,7 +33,7 @@ def round_weights(site: Site, weights: Weights, gram: Gram) -> Weights:
     rounded = _round(real.reshape(shape), gram).reshape(real.shape)
     lost = [_loss((real - steps).reshape(shape), gram) for steps in (rounded, nearest)]
     better = lost[0] < lost[1]
-    return replace(weights, values=with_values(site, np.where(better[:, None], rounded, nearest).astype(np.int8)))
+    return replace(weights, values=from_channels(site, np.where(better[:, None], rounded, nearest).astype(np.int8)))
 
 
 def _round(real: Floats, grams: Gram) -> Floats:

@@ -99,7 +99,7 @@ def quantize_weights(
         if (scale > LARGEST_SCALE).any():
             raise _bias_too_large(site, bias, scale_in)
     notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
-    values = _from_channels(site, values.astype(np.int8))
+    values = from_channels(site, values.astype(np.int8))
     return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
 
 
@@ -123,11 +123,6 @@ def channel_weights(site: Site, values: NDArray[np.int8] | None = None) -> NDArr
     return channels * site.attrs.get("alpha", 1.0) if site.op == "Gemm" else channels
 
 
-def with_values(site: Site, values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """(cout, k) as `channel_weights` gives it -> the layout of `Weights.values`."""
-    return _from_channels(site, values)
-
-
 def _bias(site: Site, count: int) -> NDArray[np.float64]:
     """(cout,), zeros where the node has none; beta of a Gemm is in it."""
     name = site.inputs[2] if len(site.inputs) > 2 else ""
@@ -148,8 +143,11 @@ def _to_channels(site: Site, weights: NDArray[np.float64]) -> NDArray[np.float64
     return weights.reshape(weights.shape[0], -1)
 
 
-def _from_channels(site: Site, values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """The inverse of `_to_channels`; leading ones of MatMul weights are gone: (k, n)."""
+def from_channels(site: Site, values: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(cout, k) -> the layout of `Weights.values`: the inverse of `channel_weights`.
+
+    Leading ones of MatMul weights are gone: (k, n).
+    """
     shape = np.shape(site.constants[site.inputs[1]])
     if site.op == "ConvTranspose":
         group = site.attrs["group"]
