@@ -18,7 +18,6 @@ TASK_HELP = (
     "yolox, centerface or dbnet."
 )
 MEANING = "What the outputs mean (for run --save, and verify)"
-METHODS = ("minmax", "percentile", "mse", "entropy")
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 OPTIMIZE_HELP = (
@@ -128,6 +127,7 @@ def compile_command(
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
     from axtool.inputs.prepare import Preparation
+    from axtool.quant.clip import METHODS
     from axtool.quant.ranges import read_ranges, write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
     from axtool.report.explain import explain_rows, explain_text
