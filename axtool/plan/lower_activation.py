@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ INT16_MAX = 32767
 SMALLEST_RANGE = 1e-30  # of a value that was always zero
 # How far the argument of a table may reach, in times the range that was seen: 8 costs three of its 16 bits.
 REACHES = (1.0, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+AFFINE: Mapping[str, Callable[..., NDArray[np.float64]]] = MappingProxyType(
+    {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,9 @@ def lower_unary(b: Builder, site: Site) -> None:
     x = b.read(site.inputs[0], layout)
     function = function_of(site)
     assert function is not None
-    table = lut256(function, b.tensors[x].format, b.format(site.outputs[0]))
-    _lut(b, site, x, table, per_channel=0)
+    origin, function = with_affine(b, (site,), function)
+    table = lut256(function, b.tensors[x].format, b.format(origin[-1].outputs[0]))
+    _lut(b, origin, x, table, per_channel=0)
 
 
 def lower_prelu(b: Builder, site: Site) -> None:
@@ -50,7 +56,7 @@ def lower_prelu(b: Builder, site: Site) -> None:
     x = b.read(site.inputs[0], b.layouts[site.outputs[0]])
     have, want = b.tensors[x].format, b.format(site.outputs[0])
     tables = prelu_luts(site.constants[site.inputs[1]], have, want).reshape(-1, 256)
-    _lut(b, site, x, tables, per_channel=1)
+    _lut(b, (site,), x, tables, per_channel=1)
 
 
 def ending(b: Builder, *sites: Site, mac: bool) -> Ending:
@@ -69,8 +75,43 @@ def ending(b: Builder, *sites: Site, mac: bool) -> Ending:
     if function is None or not mac or not b.target.vector_unit:
         return Ending(y, sites)
     b.fused.add(after.index)
+    origin, function = with_affine(b, origin, function)
+    out = origin[-1].outputs[0]
     scale16 = _reach(b, y, function, b.format(out)) / INT16_MAX
     return Ending(out, origin, table=interp_table(function, scale16, b.format(out)), scale16=scale16)
+
+
+def with_affine(b: Builder, origin: tuple[Site, ...], function: Function) -> tuple[tuple[Site, ...], Function]:
+    """The sites of a table and those behind them that scale and shift all values alike: the table does it all.
+
+    Such are the learned scale and offset behind an activation (PP-LCNetV3) that a padded convolution reads: no weights
+    can take the offset. Each would be one more rounding to int8.
+    """
+    while (after := b.only_reader(origin[-1].outputs[0])) is not None:
+        line = _line_of(after)
+        if line is None:
+            break
+        b.fused.add(after.index)
+        origin, function = (*origin, after), _composed(line, function)
+    return origin, function
+
+
+def _line_of(site: Site) -> Function | None:
+    """x op c or c op x as a function of x, for one number c and x of the output's shape; else None."""
+    fixed = [name for name in site.inputs if name in site.constants]
+    if site.op not in AFFINE or len(site.inputs) != 2 or len(fixed) != 1 or site.constants[fixed[0]].size != 1:
+        return None
+    data = next(name for name in site.inputs if name != fixed[0])
+    number = float(np.asarray(site.constants[fixed[0]]).reshape(-1)[0])
+    first = site.inputs[0] == fixed[0]
+    if site.shapes[data] != site.shapes[site.outputs[0]] or not np.isfinite(number) or (site.op == "Div" and first):
+        return None
+    op = AFFINE[site.op]
+    return (lambda x: op(number, x)) if first else (lambda x: op(x, number))
+
+
+def _composed(outer: Function, inner: Function) -> Function:
+    return lambda x: outer(inner(x))
 
 
 def clamp_of(site: Site) -> tuple[float, float] | None:
@@ -92,10 +133,10 @@ def function_of(site: Site) -> Function | None:
     return None
 
 
-def _lut(b: Builder, site: Site, x: str, table: NDArray[np.int8], *, per_channel: int) -> None:
-    fmt = b.format(site.outputs[0])
-    name = b.constant(f"{site.outputs[0]}/table", np.asarray(table, np.int8), fmt)
-    b.make("lut", (x, name), site, {"per_channel": per_channel}, b.layouts[site.outputs[0]])
+def _lut(b: Builder, origin: tuple[Site, ...], x: str, table: NDArray[np.int8], *, per_channel: int) -> None:
+    out = origin[-1].outputs[0]
+    name = b.constant(f"{out}/table", np.asarray(table, np.int8), b.format(out))
+    b.make("lut", (x, name), origin[0], {"per_channel": per_channel}, b.layouts[out], out, origin)
 
 
 def _reach(b: Builder, name: str, function: Function, out: QFormat) -> float:

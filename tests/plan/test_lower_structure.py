@@ -70,6 +70,41 @@ def test_a_function_behind_a_conv_is_a_table_without_a_vector_unit() -> None:
     assert ops(case.lowered(vector_unit=False)) == ["conv", "lut"]
 
 
+AFFINE = "(float[1,4,5,5] x) => (float[1,6,5,5] y) <float s = {0.4}, float o = {-0.3}> { t = Conv(x, w) h = Sigmoid(t) m = Mul(s, h) y = Sub(m, o) }"
+
+
+def test_one_scale_and_one_offset_behind_an_activation_are_in_its_table() -> None:
+    (layer,) = Case(AFFINE, w=(6, 4, 1, 1)).lowered().layers
+    assert (layer.op, layer.outputs, len(layer.origin)) == ("conv", ("y",), 4)
+
+
+def test_one_scale_behind_a_table_of_its_own_is_in_it() -> None:
+    assert ops(Case(AFFINE, w=(6, 4, 1, 1)).lowered(vector_unit=False)) == ["conv", "lut"]
+
+
+def test_a_table_with_a_scale_and_an_offset_is_as_good_as_one_without() -> None:
+    case = Case(AFFINE, w=(6, 4, 1, 1))
+    assert case.errors(case.lowered())["y"][0] < 3.5
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "m = Mul(h, s) y = Add(m, h)",  # the activation is read twice
+        "m = Mul(h, c) y = Add(m, h)",
+    ],
+)
+def test_an_activation_that_others_read_keeps_its_own_table(tail: str) -> None:
+    graph = f"(float[1,4,5,5] x) => (float[1,6,5,5] y) <float s = {{0.4}}> {{ t = Conv(x, w) h = Sigmoid(t) {tail} }}"
+    case = Case(graph, w=(6, 4, 1, 1), c=(6, 1, 1))
+    assert case.lowered().layers[0].outputs == ("h",)
+
+
+def test_a_scale_for_each_channel_behind_an_activation_is_a_layer_of_its_own() -> None:
+    graph = "(float[1,4,5,5] x) => (float[1,6,5,5] y) { t = Conv(x, w) h = Sigmoid(t) y = Mul(h, c) }"
+    assert ops(Case(graph, w=(6, 4, 1, 1), c=(6, 1, 1)).lowered()) == ["conv", "depthwise"]
+
+
 def test_the_argument_of_an_interpolated_table_spans_the_calibrated_range() -> None:
     case = Case("(float[1,4,5,5] x) => (float[1,6,5,5] y) { t = Conv(x, w) y = Sigmoid(t) }", w=(6, 4, 1, 1))
     numbers = replace(case.quantization(), ranges={"t": (-2.0, 32.767)})
