@@ -21,6 +21,7 @@ LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
 TABLE_STEP_BITS = 6  # an interpolation table has an entry every 64 steps of its int16 argument
 TABLE_FRACTION_BITS = 7  # and its entries are output steps * 128
 RESIDUAL_BITS = 16  # fraction bits in which the operands of an addition meet
+SPLIT_BITS = 20  # where an accumulator of more than 32 bits is cut in two for its product
 
 
 def bits(n: int) -> int:
@@ -41,13 +42,20 @@ def requantize(acc: ArrayLike, m: ArrayLike, f: ArrayLike, zp: ArrayLike, lo: in
     wide = np.asarray(acc, np.int64)
     m, f, zp = np.asarray(m, np.int64), np.asarray(f, np.int64), np.asarray(zp, np.int64)
     half = np.where(f > 0, np.left_shift(np.int64(1), np.maximum(f - 1, 0)), 0)
-    if wide.size and max(int(wide.max()), -int(wide.min())) > 2**32:  # the product leaves 64 bits: Python's integers
-        exact = np.asarray(wide, object) * np.asarray(m, object) + np.asarray(half, object)
-        return np.asarray(np.clip((exact >> np.asarray(f, object)) + np.asarray(zp, object), lo, hi), np.int64)
-    return _clamp(((wide * m + half) >> f) + zp, lo, hi)
+    reach = max(int(wide.max()), -int(wide.min())) if wide.size else 0
+    if reach <= 2**32:
+        return _clamp(((wide * m + half) >> f) + zp, lo, hi)
+    if reach < 2**51 and int(f.min()) >= SPLIT_BITS:  # the product leaves 64 bits: its two halves do not
+        high, low = wide >> SPLIT_BITS, wide & (2**SPLIT_BITS - 1)
+        total = high * m + ((low * m + half) >> SPLIT_BITS)
+        return _clamp((total >> (f - SPLIT_BITS)) + zp, lo, hi)
+    exact = np.asarray(wide, object) * np.asarray(m, object) + np.asarray(half, object)
+    return np.asarray(np.clip((exact >> np.asarray(f, object)) + np.asarray(zp, object), lo, hi), np.int64)
 
 
-def interpolate(table: NDArray[np.int16], v: NDArray[np.int64], lo: int = -128, hi: int = 127) -> NDArray[np.int64]:
+def interpolate(
+    table: NDArray[np.signedinteger], v: NDArray[np.int64], lo: int = -128, hi: int = 127
+) -> NDArray[np.int64]:
     """Read a table of 1,025 entries at the int16 argument v, linearly between entries, rounded half up, clamped."""
     index = (v >> TABLE_STEP_BITS) + 512
     right = v & (2**TABLE_STEP_BITS - 1)
@@ -57,7 +65,7 @@ def interpolate(table: NDArray[np.int16], v: NDArray[np.int64], lo: int = -128, 
     return _clamp((total + (1 << (shift - 1))) >> shift, lo, hi)
 
 
-def residual_term(q: NDArray[np.int8], zp: int, m: int, f: int) -> NDArray[np.int64]:
+def residual_term(q: NDArray[np.signedinteger], zp: int, m: int, f: int) -> NDArray[np.int64]:
     """((q - zp) * m) >> (f - 16), floored: an operand of an addition, in output steps with 16 fraction bits."""
     product: NDArray[np.int64] = (q.astype(np.int64) - zp) * m
     shift = f - RESIDUAL_BITS

@@ -33,10 +33,10 @@ class Box:
     Flat data (weights, tables) is a box of one pixel, and `tile.c` the offset in bytes inside the whole constant.
     """
 
-    values: NDArray[np.int8]  # (h, w, n)
+    values: NDArray[Any]  # (h, w, n): int8, or int16 where a `wide_` op looks at numbers of two bytes
     tile: Tile
 
-    def cut(self, tile: Tile) -> NDArray[np.int8]:
+    def cut(self, tile: Tile) -> NDArray[Any]:
         """The numbers of `tile`, which this box must contain."""
         assert contains(self.tile, tile), f"{self.tile} does not contain {tile}"
         y, x, c = tile.y - self.tile.y, tile.x - self.tile.x, tile.c - self.tile.c

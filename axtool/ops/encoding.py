@@ -48,6 +48,29 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "reshape": (),  # same elements in (h, w, c) order
         "depth_to_space": ("block", "mode"),  # mode 0 DCR, 1 CRD
         "space_to_depth": ("block",),
+        # Ops on numbers of 16 bits. x_bytes, a_bytes, b_bytes, out_bytes: 1 or 2 bytes of a number, at least one is 2.
+        # A tensor of 2-byte numbers has two byte channels for each: dims, tiles and views count bytes, little endian.
+        # `a` and `b` count numbers. Formulas are those of the op without `wide_`, in numbers that hold every result;
+        # sums are never wrapped. Zero points of 2-byte numbers are 0; lo and hi are numbers of the output.
+        "wide_conv": (
+            "kernel", "stride", "dilation", "pad", "group", "x_zp", "out_zp", "lo", "hi", "act", "x_bytes", "out_bytes",
+        ),
+        "wide_depthwise": (
+            "kernel", "stride", "dilation", "pad", "group", "x_zp", "out_zp", "lo", "hi", "act", "x_bytes", "out_bytes",
+        ),
+        "wide_add": (
+            "a", "b", "zp_a", "m_a", "f_a", "zp_b", "m_b", "f_b", "out_zp", "lo", "hi", "sub",
+            "a_bytes", "b_bytes", "out_bytes",
+        ),
+        "wide_mul": ("a", "b", "zp_a", "zp_b", "m", "f", "out_zp", "lo", "hi", "a_bytes", "b_bytes", "out_bytes"),
+        "wide_requantize": ("zp", "m", "f", "out_zp", "lo", "hi", "x_bytes", "out_bytes"),
+        # reads: x, table. x_bytes 1: int16 (256,), clamp(table[q + 128], lo, hi). x_bytes 2: int32 (1025,), read as
+        # the table of act 1.
+        "wide_lut": ("lo", "hi", "x_bytes", "out_bytes"),
+        "wide_avg_pool": (
+            "kernel", "stride", "dilation", "pad", "pad_end", "include_pad", "zp", "out_zp", "lo", "hi",
+            "x_bytes", "out_bytes",
+        ),
     }
 )  # fmt: skip
 WIDTHS: Mapping[str, int] = MappingProxyType(
@@ -61,7 +84,7 @@ OPCODES: Mapping[str, int] = MappingProxyType({name: code for code, name in enum
 KINDS = ("compute", "load", "store", "move")
 ENGINES = ("mac", "vector", "dma_read", "dma_write", "array")
 MEMORIES = ("ext", "ocm")
-MAC_OPS = ("conv", "depthwise", "conv_transpose")
+MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise")
 
 
 def dims_of(shape: Sequence[int]) -> tuple[int, int, int]:

@@ -6,24 +6,59 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
+from axtool.ops.arithmetic import LIMITS
 from axtool.ops.boxes import Dims
+from axtool.ops.elements import in_bytes, is_wide, narrow, out_bytes
 
 LARGEST = 2**31 - 1
+ZERO_POINTS = {"x_zp": "x_bytes", "zp": "x_bytes", "zp_a": "a_bytes", "zp_b": "b_bytes", "out_zp": "out_bytes"}
 
 
 def check_layer(op: str, in_dims: Dims, out_dims: Dims, attrs: Mapping[str, Any]) -> None:
     """Raises ValueError with the first reason why no engine could run this layer."""
     if not all(1 <= size <= LARGEST for size in (*in_dims, *out_dims)):
         raise ValueError(f"{op}: {in_dims} -> {out_dims} is not a size")
-    for fault in chain(_numbers(attrs), _family(op, in_dims, out_dims, attrs)):  # lazily: the later believe the earlier
+    faults = chain(
+        _bytes(op, in_dims, out_dims, attrs),
+        _numbers(attrs),
+        _family(narrow(op), _counted(in_dims, in_bytes(attrs)), _counted(out_dims, out_bytes(attrs)), attrs),
+    )
+    for fault in faults:  # lazily: the later believe the earlier
         raise ValueError(f"{op}: {fault}")
+
+
+def _bytes(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    """Numbers of one or two bytes, whole ones, and zero points and bounds that they hold."""
+    if not is_wide(op):
+        return
+    sizes = {name: a[name] for name in ("x_bytes", "a_bytes", "b_bytes", "out_bytes") if name in a}
+    for name, size in sizes.items():
+        if size not in (1, 2):
+            yield f"{name} {size} is not 1 or 2"
+    if 2 not in sizes.values():
+        yield "no operand has numbers of two bytes"
+    if in_dims[2] % in_bytes(a) or out_dims[2] % out_bytes(a):
+        yield f"{in_dims} -> {out_dims} cuts a number"
+    for name, of in ZERO_POINTS.items():
+        if a.get(name) and a[of] == 2:
+            yield f"{name} {a[name]} of a number of two bytes is not 0"
+    if a.get("act") and a["out_bytes"] == 2:
+        yield "act 1 makes numbers of one byte"
+
+
+def _counted(dims: Dims, size: int) -> Dims:
+    return dims[0], dims[1], dims[2] // size
 
 
 def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
     """Rules that hold for a field wherever it appears."""
-    for name in ("x_zp", "out_zp", "zp", "zp_a", "zp_b", "lo", "hi", "value"):
+    for name in ("x_zp", "out_zp", "zp", "zp_a", "zp_b", "value"):
         if name in a and not -128 <= a[name] <= 127:
             yield f"{name} {a[name]} is not an int8"
+    kind = "int16" if out_bytes(a) == 2 else "int8"
+    for name in ("lo", "hi"):
+        if name in a and not LIMITS[kind][0] <= a[name] <= LIMITS[kind][1]:
+            yield f"{name} {a[name]} is not an {kind}"
     if "lo" in a and a["lo"] > a["hi"]:
         yield f"lo {a['lo']} is above hi {a['hi']}"
     for name in ("kernel", "stride", "dilation", "factor", "block"):

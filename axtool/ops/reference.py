@@ -12,6 +12,7 @@ from axtool.ops import reference_elementwise as elementwise
 from axtool.ops import reference_mac as mac
 from axtool.ops import reference_movement as movement
 from axtool.ops import reference_pool as pool
+from axtool.ops import reference_wide as wide
 from axtool.ops.boxes import Box, Job
 
 Reference = Callable[[Job, Sequence[Box]], NDArray[np.int8]]
@@ -36,10 +37,11 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         "reshape": movement.reshape,
         "depth_to_space": movement.depth_to_space,
         "space_to_depth": movement.space_to_depth,
+        **wide.WIDE,
     }
 )
 
 
 def compute(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
-    """The int8 output box (h, w, n) of a job; of a concat, the part that its one input fills."""
+    """The output box (h, w, n) of a job, in bytes; of a concat, the part that its one input fills."""
     return REFERENCE[job.op](job, reads)

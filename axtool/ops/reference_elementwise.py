@@ -15,6 +15,21 @@ from axtool.types import Tile
 
 def add(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     """a + b (a - b with sub 1): operands in output steps with 16 fraction bits, then one rounding."""
+    return sums(job, reads).astype(np.int8)
+
+
+def mul(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
+    """(a - zp_a) * (b - zp_b), requantized by s_a * s_b / s_out."""
+    return products(job, reads).astype(np.int8)
+
+
+def requantize(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
+    """(q - zp) in other steps."""
+    return in_other_steps(job, reads).astype(np.int8)
+
+
+def sums(job: Job, reads: Sequence[Box]) -> NDArray[np.int64]:
+    """The numbers of an `add`."""
     a = job.attrs
     left = residual_term(reads[0].cut(operand_box(job.tile, a["a"])), a["zp_a"], a["m_a"], a["f_a"])
     right = residual_term(reads[1].cut(operand_box(job.tile, a["b"])), a["zp_b"], a["m_b"], a["f_b"])
@@ -22,19 +37,19 @@ def add(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     return _spread(job, residual_sum(total, a["out_zp"], a["lo"], a["hi"]))
 
 
-def mul(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
-    """(a - zp_a) * (b - zp_b), requantized by s_a * s_b / s_out."""
+def products(job: Job, reads: Sequence[Box]) -> NDArray[np.int64]:
+    """The numbers of a `mul`."""
     a = job.attrs
     left = reads[0].cut(operand_box(job.tile, a["a"])).astype(np.int64) - a["zp_a"]
     right = reads[1].cut(operand_box(job.tile, a["b"])).astype(np.int64) - a["zp_b"]
     return _spread(job, requantized(left * right, a["m"], a["f"], a["out_zp"], a["lo"], a["hi"]))
 
 
-def requantize(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
-    """(q - zp) in other steps."""
+def in_other_steps(job: Job, reads: Sequence[Box]) -> NDArray[np.int64]:
+    """The numbers of a `requantize`."""
     a = job.attrs
     x = reads[0].cut(job.tile).astype(np.int64) - a["zp"]
-    return requantized(x, a["m"], a["f"], a["out_zp"], a["lo"], a["hi"]).astype(np.int8)
+    return requantized(x, a["m"], a["f"], a["out_zp"], a["lo"], a["hi"])
 
 
 def lut(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
@@ -77,9 +92,9 @@ def operand_box(tile: Tile, dims: Dims) -> Tile:
     return Tile(*starts, *sizes)
 
 
-def _spread(job: Job, values: NDArray[np.int64]) -> NDArray[np.int8]:
+def _spread(job: Job, values: NDArray[np.int64]) -> NDArray[np.int64]:
     """A result whose operands both have one row, say, where the output has one as well: nothing is left to repeat."""
-    return np.ascontiguousarray(np.broadcast_to(values, (job.tile.h, job.tile.w, job.tile.n))).astype(np.int8)
+    return np.ascontiguousarray(np.broadcast_to(values, (job.tile.h, job.tile.w, job.tile.n)))
 
 
 def _shifted(tile: Tile, axis: int, by: int) -> Tile:

@@ -1,8 +1,9 @@
 """conv, depthwise, conv_transpose: an int8 box and packed weights -> the int8 output box.
 
 The sums are matrix products in floats that hold them exactly: |x * w| <= 2^14, so float32 holds the sum of 2^10
-products in any order, float64 of 2^39. They are then wrapped to int32 as the device's accumulator would. Pixels outside
-the tensor, and the gaps between the pixels of a conv_transpose, read as x_zp; the folded bias cancels them.
+products in any order, float64 of 2^39 (of 2^31 with x of 16 bits). They are then wrapped to int32 as the device's
+accumulator would. Pixels outside the tensor, and the gaps between the pixels of a conv_transpose, read as x_zp; the
+folded bias cancels them.
 """
 
 from __future__ import annotations
@@ -35,18 +36,29 @@ Floats = NDArray[np.floating[Any]]
 
 def conv(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     """acc[y, x, o] = bias[o] + sum over ky, kx, i of x[y*s - pad + ky*d, ..., i] * w[o, i, ky, kx], in each group."""
-    out = np.empty((job.tile.h, job.tile.w, job.tile.n), np.int8)
-    for group, first, count in groups_of(job):
-        w, params = _weights(job, reads, group, first, count)
-        cing = w.shape[1]
-        x = patch_of(job, reads[0], group * cing, cing, job.attrs["x_zp"]).astype(w.dtype)
-        at = _channel(job, group, first) - job.tile.c
-        out[:, :, at : at + count] = _finish(job, _correlate(job, x, w), params, reads)
-    return out
+    return _finish(job, *conv_sums(job, reads), reads)
 
 
 def depthwise(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     """Channel o reads input channel o // multiplier only."""
+    return _finish(job, *depthwise_sums(job, reads), reads)
+
+
+def conv_sums(job: Job, reads: Sequence[Box]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The exact sums of products of the output box, (h, w, n), and params (4, n) of its channels."""
+    sums = np.empty((job.tile.h, job.tile.w, job.tile.n), np.int64)
+    params = np.empty((PARAM_ROWS, job.tile.n), np.int64)
+    for group, first, count in groups_of(job):
+        at = _channel(job, group, first) - job.tile.c
+        w, params[:, at : at + count] = _weights(job, reads, group, first, count)
+        cing = w.shape[1]
+        x = patch_of(job, reads[0], group * cing, cing, job.attrs["x_zp"]).astype(w.dtype)
+        sums[:, :, at : at + count] = _correlate(job, x, w)
+    return sums, params
+
+
+def depthwise_sums(job: Job, reads: Sequence[Box]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """As `conv_sums`, of a depthwise op."""
     tile, (kh, kw) = job.tile, job.attrs["kernel"]
     multiplier = job.out_dims[2] // job.in_dims[2]
     first, count = tile.c // LANES, blocks(tile.c + tile.n) - tile.c // LANES
@@ -54,14 +66,13 @@ def depthwise(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     w = reads[1].flat(first * size, count * size, np.int8).reshape(count, kh * kw, LANES)
     w = w.transpose(1, 0, 2).reshape(kh * kw, -1)[:, tile.c % LANES :][:, : tile.n]
     channels = np.arange(tile.c, tile.c + tile.n) // multiplier
-    x = patch_of(job, reads[0], int(channels[0]), int(channels[-1] - channels[0]) + 1, job.attrs["x_zp"]).astype(
-        np.int32
-    )
+    x = patch_of(job, reads[0], int(channels[0]), int(channels[-1] - channels[0]) + 1, job.attrs["x_zp"])
+    x = x.astype(np.int32)
     x = x[:, :, channels - channels[0]] if multiplier > 1 else x
-    acc = np.zeros((tile.h, tile.w, tile.n), np.int32)  # wraps by itself
+    sums = np.zeros((tile.h, tile.w, tile.n), np.int64)
     for tap, window in enumerate(windows(job, x)):
-        acc += window * w[tap].astype(np.int32)
-    return _finish(job, acc.astype(np.int64), _params(reads[2], first, count, tile.c % LANES, tile.n), reads)
+        sums += window * w[tap].astype(np.int32)
+    return sums, _params(reads[2], first, count, tile.c % LANES, tile.n)
 
 
 def conv_transpose(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
@@ -112,7 +123,8 @@ def _weights(job: Job, reads: Sequence[Box], group: int, first: int, count: int)
     number = blocks(skip + count)
     flat = reads[1].flat(block * size, number * size, np.int8)
     w = unpack_conv_blocks(flat, a["kernel"], cing)[:, :, skip : skip + count]
-    exact = np.float32 if w.shape[0] * cing <= FLOAT32_PRODUCTS else np.float64
+    few = w.shape[0] * cing <= FLOAT32_PRODUCTS and reads[0].values.dtype == np.int8
+    exact = np.float32 if few else np.float64
     return np.asarray(w, exact), _params(reads[2], block, number, skip, count)
 
 

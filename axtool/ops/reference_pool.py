@@ -29,6 +29,11 @@ def avg_pool(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
 
     ValueError when the constants have no row for a count that occurs.
     """
+    return averages(job, reads).astype(np.int8)
+
+
+def averages(job: Job, reads: Sequence[Box]) -> NDArray[np.int64]:
+    """The numbers of an `avg_pool`."""
     a = job.attrs
     total = np.zeros((job.tile.h, job.tile.w, job.tile.n), np.int64)
     for window in windows(job, patch_of(job, reads[0], job.tile.c, job.tile.n, a["zp"])):
@@ -36,7 +41,7 @@ def avg_pool(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
         total -= a["zp"]
     counts = np.outer(_cells(job, 0), _cells(job, 1))  # (h, w)
     rows = reads[1].flat(0, reads[1].tile.n // ROW_BYTES * ROW_BYTES, np.int32).reshape(-1, 3).astype(np.int64)
-    out = np.full(total.shape, np.clip(a["out_zp"], a["lo"], a["hi"]), np.int8)  # stays where nothing is counted
+    out = np.full(total.shape, np.clip(a["out_zp"], a["lo"], a["hi"]), np.int64)  # stays where nothing is counted
     for count in np.unique(counts[counts > 0]):
         found = rows[rows[:, 0] == count]
         if not len(found):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.boxes import Job, flat_tile, intersect, whole
+from axtool.ops.elements import grown, in_bytes, in_numbers, is_wide, narrow
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
 from axtool.ops.reference_movement import permuted, reflected
 from axtool.types import Tile
 
 TABLE_BYTES = 1025 * 2
+WIDE_TABLE_BYTES = {1: 256 * 2, 2: 1025 * 4}  # of a wide_lut, by the bytes of its operand
 
 Line = tuple[int, int]  # (first, count) along an axis
 
@@ -24,6 +28,8 @@ def needed(job: Job, read: int) -> Tile:
     Extents are 0 when the box looks at padding alone. Flat data counts bytes along c. Which cells of the constants of
     an avg_pool are read depends on its numbers: one row is asked for.
     """
+    if is_wide(job.op):
+        return _of_wide(job, read)
     tile = job.tile
     match job.op:
         case "conv" | "depthwise" | "conv_transpose":
@@ -53,14 +59,22 @@ def written(job: Job) -> Tile:
 
 def reads_of(op: str, act: int = 0) -> int:
     """How many operands a command of this op reads."""
-    return {"conv": 3, "depthwise": 3, "conv_transpose": 3, "add": 2, "mul": 2, "avg_pool": 2, "lut": 2}.get(op, 1) + (
-        1 if act else 0
-    )
+    counts = {"conv": 3, "depthwise": 3, "conv_transpose": 3, "add": 2, "mul": 2, "avg_pool": 2, "lut": 2}
+    return counts.get(narrow(op), 1) + (1 if act else 0)
 
 
-def number_bytes(op: str, read: int) -> int:
-    """Bytes of a number of an operand: int32 params and counts, int16 interpolation tables, else int8."""
-    if op == "avg_pool" and read == 1:
+def tensor_reads(op: str) -> int:
+    """How many operands, from the first, are tensors read in boxes; of a concat's command one."""
+    return 2 if narrow(op) in ("add", "mul") else 1
+
+
+def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
+    """Bytes of a number of an operand: int32 params and counts, tables of int16 or int32, else those of the tensor."""
+    if read < tensor_reads(op):
+        return in_bytes(attrs, read)
+    if op == "wide_lut":
+        return 2 * in_bytes(attrs)
+    if narrow(op) == "avg_pool":
         return 4
     return {2: 4, 3: 2}.get(read, 1)
 
@@ -71,6 +85,14 @@ def span(source: NDArray[np.int64]) -> Line:
         return 0, 0
     low = int(source.min())
     return low, int(source.max()) - low + 1
+
+
+def _of_wide(job: Job, read: int) -> Tile:
+    """Of a `wide_` op: worked out in numbers, given in bytes."""
+    if job.op == "wide_lut" and read == 1:
+        return flat_tile(0, WIDE_TABLE_BYTES[in_bytes(job.attrs)])
+    box = needed(in_numbers(job), read)
+    return grown(box, in_bytes(job.attrs, read)) if read < tensor_reads(job.op) else box
 
 
 # ---- windows -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,14 @@ from axtool.types import Tile
 _N = TypeVar("_N", bound=np.generic)
 
 
-def patch_of(job: Job, box: Box, channel: int, count: int, fill: int) -> NDArray[np.int8]:
+def patch_of(job: Job, box: Box, channel: int, count: int, fill: int) -> NDArray[Any]:
     """Every pixel that the output box looks at, `fill` outside the tensor: (height, width, count)."""
     a, tile = job.attrs, job.tile
     (kh, kw), (sh, sw), (dh, dw) = a["kernel"], a["stride"], a["dilation"]
     height, width = (tile.h - 1) * sh + (kh - 1) * dh + 1, (tile.w - 1) * sw + (kw - 1) * dw + 1
     seen = Tile(tile.y * sh - a["pad"][0], tile.x * sw - a["pad"][1], channel, height, width, count)
     inside = intersect(seen, whole(job.in_dims))
-    patch = np.full((height, width, count), fill, np.int8)
+    patch = np.full((height, width, count), fill, box.values.dtype)
     y, x = inside.y - seen.y, inside.x - seen.x
     if inside.h and inside.w:
         patch[y : y + inside.h, x : x + inside.w] = box.cut(inside)

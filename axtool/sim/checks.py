@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.boxes import Dims, Job, contains, is_empty, whole
+from axtool.ops.elements import narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, decode_command, decode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import LANES
-from axtool.ops.regions import needed, number_bytes, reads_of, written
+from axtool.ops.regions import needed, number_bytes, reads_of, tensor_reads, written
 from axtool.types import Command, Tile, View
 
 
@@ -96,6 +97,9 @@ def _check_compute(command: Command, layer: LayerRow) -> None:
     parts = len(layer.attrs["parts"]) // 4 if layer.op == "concat" else 1
     if not 0 <= command.part < parts:
         raise ValueError(f"{layer.op}: part {command.part} does not exist; there are {parts}")
+    size = out_bytes(layer.attrs)
+    if tile.c % size or tile.n % size:
+        raise ValueError(f"{layer.op}: the box {_box(tile)} cuts a number")
     if layer.op in MAC_OPS:
         _check_blocks(layer, tile)
     job = layer.job(command)
@@ -104,19 +108,30 @@ def _check_compute(command: Command, layer: LayerRow) -> None:
         raise ValueError(f"{layer.op}: the view of the output {_box(command.writes[0].tile)} lacks {_box(box)}")
     if is_empty(box):  # this input of a concat has nothing in the box
         return
+    if _cuts_number(command.writes[0], box, size) or command.writes[0].tile.c % size:
+        raise ValueError(f"{layer.op}: the output begins inside a number")
     for index, view in enumerate(command.reads):
         want = needed(job, index)
         if not contains(view.tile, want):
             raise ValueError(f"{layer.op}: operand {index} needs {_box(want)}, the view has {_box(view.tile)}")
-        if (view.offset + want.c - view.tile.c) % number_bytes(layer.op, index):
+        size_in = number_bytes(layer.op, index, layer.attrs)
+        if _cuts_number(view, want, size_in) or (index < tensor_reads(layer.op) and view.tile.c % size_in):
             raise ValueError(f"{layer.op}: operand {index} begins inside a number")
+
+
+def _cuts_number(view: View, box: Tile, size: int) -> bool:
+    """Whether numbers of `size` bytes of a box do not all begin at multiples of `size`."""
+    start = view.offset + box.c - view.tile.c
+    strides = (view.row_stride if box.h > 1 else 0, view.pixel_stride if box.w > 1 else 0)
+    return any(at % size for at in (start, *strides))
 
 
 def _check_blocks(layer: LayerRow, tile: Tile) -> None:
     """A box of a MAC op begins with a block of 16 channels of its group, because the weights do."""
-    share = layer.out_dims[2] if layer.op == "depthwise" else layer.out_dims[2] // layer.attrs["group"]
-    if tile.c % share % LANES:
-        raise ValueError(f"{layer.op}: channel {tile.c} is inside a block of {LANES} channels")
+    channel, channels = (c // out_bytes(layer.attrs) for c in (tile.c, layer.out_dims[2]))
+    share = channels if narrow(layer.op) == "depthwise" else channels // layer.attrs["group"]
+    if channel % share % LANES:
+        raise ValueError(f"{layer.op}: channel {channel} is inside a block of {LANES} channels")
 
 
 def _check_copy(command: Command) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
+from axtool.ops.elements import is_wide, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS
 from axtool.ops.packing import fold_bias, outputs_first, pack_conv_weights, pack_depthwise, pack_params
 from axtool.types import Tile
@@ -47,21 +48,26 @@ def whole_box(array: NDArray[Any]) -> Box:
 
 def random_case(op: str, seed: int) -> Case:
     """A small layer of `op`; the same one for the same seed."""
-    return _MAKERS[op](_Dice(op, seed))
+    if not is_wide(op):
+        return _MAKERS[op](_Dice(op, seed))
+    from tests.ops.wide_cases import widened  # it is made of the cases here
+
+    return widened(random_case(narrow(op), seed), seed)
 
 
 def random_tile(case: Case, seed: int) -> Tile:
-    """Any box of the output; of a MAC op one that begins with a block of 16 channels."""
+    """Any box of the output, of whole numbers; of a MAC op one that begins with a block of 16 channels."""
     rng = np.random.default_rng(seed)
-    bounds = []
-    for size in case.out_dims:
+    bounds, number = [], out_bytes(case.attrs)
+    for size in (*case.out_dims[:2], case.out_dims[2] // number):
         start = int(rng.integers(size))
         bounds.append((start, int(rng.integers(1, size - start + 1))))
     (y, h), (x, w), (c, n) = bounds
     if case.op in MAC_OPS:
-        share = case.out_dims[2] // case.attrs["group"] if case.op != "depthwise" else case.out_dims[2]
+        channels = case.out_dims[2] // number
+        share = channels if narrow(case.op) == "depthwise" else channels // case.attrs["group"]
         c -= c % share % 16
-    return Tile(y, x, c, h, w, n)
+    return Tile(y, x, c * number, h, w, n * number)
 
 
 class _Dice:

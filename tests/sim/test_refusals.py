@@ -8,7 +8,7 @@ import pytest
 from axtool.sim.engine import native_available, open_engine
 from axtool.sim.images import encode_plan, open_plan, sizes_of
 from axtool.types import Command, Plan, Tile
-from tests.sim.tiny_plans import cuts, small_net
+from tests.sim.tiny_plans import Tiny, cuts, small_net
 
 
 def plan() -> Plan:
@@ -125,3 +125,30 @@ def test_random_rows_are_refused_and_never_believed():
 def test_an_engine_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="engine 'fast' does not exist; there are native, reference"):
         open_engine("fast", *encode_plan(plan()), sizes_of(plan()))
+
+
+def wide_plan(*, even: bool = True) -> Plan:
+    """One wide_requantize, with the view of its int16 operand moved by a byte where it is not to be even."""
+    net = Tiny()
+    net.input("x", (3, 4, 10))
+    numbers = {"zp": 0, "m": 1 << 30, "f": 31, "out_zp": 0, "lo": -128, "hi": 127, "x_bytes": 2, "out_bytes": 1}
+    net.layer("wide_requantize", ["x"], "out", (3, 4, 5), **numbers)
+    made = net.plan(["out"])
+    return made if even else with_view(made, 0, 0, offset=made.commands[0].reads[0].offset + 1)
+
+
+WIDE_REFUSED = {
+    "an operand at an odd address": (lambda: wide_plan(even=False), "operand 0 begins inside a number"),
+    "an operand whose pixels are an odd number of bytes apart": (
+        lambda: with_view(wide_plan(), 0, 0, pixel_stride=15), "operand 0 begins inside a number"),
+    "a view that begins inside a number": (
+        lambda: with_view(wide_plan(), 0, 0, tile=Tile(0, 0, -1, 3, 4, 11)), "operand 0 begins inside a number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WIDE_REFUSED)
+def test_a_number_of_two_bytes_begins_at_an_even_address(what):
+    make, message = WIDE_REFUSED[what]
+    open_plan(wide_plan())
+    with pytest.raises(ValueError, match=message):
+        open_plan(make())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import is_empty, whole
+from axtool.ops.elements import is_wide, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.packing import fold_bias, pack_conv_weights, pack_params
 from axtool.ops.regions import needed, written
@@ -107,23 +108,23 @@ class _Emitter:
         for read, name in enumerate(names):
             box = needed(job, read)
             flat = name in self.program.constants and self.program.constants[name].ndim == 1
-            if flat and layer.op == "avg_pool":  # which rows are used depends on their numbers
+            if flat and narrow(layer.op) == "avg_pool":  # which rows are used depends on their numbers
                 box = self.homes[name].tile
-            reads.append(self._stage(index, name, box) if self.staged else self.homes[name])
+            reads.append(self._stage(index, name, box, layer.op) if self.staged else self.homes[name])
         if not self.staged:
             self._add(command, reads, self.homes[layer.outputs[0]])
             return
         box = written(job)
         if is_empty(box):
             return
-        target = self._room(box)
+        target = self._room(box, layer.op)
         self._add(command, reads, target)
         self._copy("store", index, target, part_of(self.homes[layer.outputs[0]], box))
 
-    def _stage(self, index: int, name: str, box: Tile) -> View:
+    def _stage(self, index: int, name: str, box: Tile, op: str) -> View:
         if is_empty(box):  # the tile sees padding alone: any pixel will do
             box = Tile(0, 0, box.c, 1, 1, max(box.n, 1))
-        target = self._room(box)
+        target = self._room(box, op)
         self._copy("load", index, part_of(self.homes[name], box), target)
         return target
 
@@ -136,10 +137,12 @@ class _Emitter:
             Command("compute", command.engine, command.layer, command.tile, tuple(reads), (write,), command.part)
         )
 
-    def _room(self, tile: Tile) -> View:
-        """A fresh place in on-chip memory, with gaps between pixels and rows."""
+    def _room(self, tile: Tile, op: str) -> View:
+        """A fresh place in on-chip memory, with gaps between pixels and rows; numbers of two bytes lie evenly."""
         pixel = tile.n if tile.h == tile.w == 1 else tile.n + 3
         row = tile.w * pixel + 5
+        if is_wide(op):
+            pixel, row = pixel + pixel % 2, tile.w * (pixel + pixel % 2) + 6
         return self._take("ocm", tile, row, pixel, tile.h * row)
 
     def _place(self, name: str, tensor: Tensor, memory: str) -> None:
@@ -187,14 +190,15 @@ def plan_of(case: Case, cut: Cut = one_box, staged: bool = False) -> tuple[Plan,
 
 
 def block_cuts(case: Case, seed: int) -> Cut:
-    """Random tiles; of a MAC op whole blocks of 16 channels inside whole groups."""
+    """Random tiles of whole numbers; of a MAC op whole blocks of 16 channels inside whole groups."""
     rng = np.random.default_rng(seed)
-    height, width, channels = (int(rng.integers(1, size + 1)) for size in case.out_dims)
+    number = out_bytes(case.attrs)
+    height, width, channels = (int(rng.integers(1, n + 1)) for n in (*case.out_dims[:2], case.out_dims[2] // number))
     if case.op in MAC_OPS:
-        grouped = case.op != "depthwise" and case.attrs["group"] > 1
-        share = case.out_dims[2] // case.attrs["group"]
+        grouped = narrow(case.op) != "depthwise" and case.attrs["group"] > 1
+        share = case.out_dims[2] // number // case.attrs["group"]
         channels = share * -(-channels // share) if grouped else 16 * -(-channels // 16)
-    return cuts(height, width, channels)
+    return cuts(height, width, channels * number)
 
 
 def small_net(seed: int = 0) -> tuple[Tiny, dict[str, NDArray[np.int8]]]:
