@@ -1,0 +1,297 @@
+"""A recipe file (YAML), or the options of the command line  ->  how a model is to be quantized, every key checked.
+
+`recipes` are tried on samples held back, the best is kept; `layers` say what is different where. Later entries win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from axtool.config import package_dir
+from axtool.errors import UsageError, nearest, plural
+from axtool.plain_yaml import Plain, read_plain
+from axtool.quant.ranges import FLOAT32_MAX
+from axtool.quant.recipe import DEFAULT_PERCENTILE, QuantRecipe, recipes_of
+
+SCHEMA: Literal["axtool.quant/1"] = "axtool.quant/1"
+LEVELS = ("plain", "default", "everything")  # the recipe files of -O 0, 1, 2
+MOST_WAYS, MOST_ENTRIES, MOST_PATTERNS = 32, 1000, 1000
+
+Method = Literal["minmax", "percentile", "mse", "entropy"]
+
+
+def _number(value: object) -> object:
+    """YAML 1.1 reads 1e-3, which JSON writes, as a text."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(min_length=1, max_length=4096)]
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_PATTERNS), BeforeValidator(_listed)]
+Percent = Annotated[float, Field(gt=50, le=100), BeforeValidator(_number)]
+Bound = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX, allow_inf_nan=False), BeforeValidator(_number)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Ranged(_Strict):
+    """`percentile` is a number of the method of that name."""
+
+    method: Method | None = None
+    percentile: Percent | None = None
+
+    @model_validator(mode="after")
+    def _fit(self) -> _Ranged:
+        if self.percentile is not None and self.method not in (None, "percentile"):
+            raise ValueError(f"percentile means nothing with method {self.method}")
+        return self
+
+
+class Way(_Ranged):
+    """One way to quantize, as `QuantRecipe`."""
+
+    bias: Literal["none", "analytic"] = "analytic"
+
+    @property
+    def recipe(self) -> QuantRecipe:
+        """The same as a value of the quantizer."""
+        percentile = DEFAULT_PERCENTILE if self.percentile is None else self.percentile
+        return QuantRecipe(self.method or "percentile", percentile, correct_bias=self.bias == "analytic")
+
+    @classmethod
+    def of(cls, recipe: QuantRecipe) -> Way:
+        """The way that stands for a recipe, with every value written out."""
+        percentile = recipe.percentile if recipe.method == "percentile" else None
+        values = {"method": recipe.method, "percentile": percentile}
+        return cls.model_validate({**values, "bias": "analytic" if recipe.correct_bias else "none"})
+
+
+class Weights(_Strict):
+    """One scale for each output channel, or one for all."""
+
+    granularity: Literal["channel", "tensor"] = "channel"
+
+
+class Activations(_Strict):
+    """Zero point 0, or one that lets the range begin where the values do."""
+
+    symmetric: bool = False
+
+
+class Region(_Strict):
+    """The nodes between tensors: what is computed of `from`, as far as `to` needs it."""
+
+    from_: Texts | None = Field(None, alias="from")
+    to: Texts | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Region:
+        if not (self.from_ or self.to):
+            raise ValueError("want from, to, or both")
+        return self
+
+
+class Match(_Strict):
+    """Nodes of these ops, called so (they or an output of theirs), in this region. `*` and `?` are patterns."""
+
+    op: Texts | None = None
+    name: Texts | None = None
+    region: Region | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Match:
+        if not (self.op or self.name or self.region):
+            raise ValueError("want op, name or region; op: '*' is every node")
+        return self
+
+
+class Entry(_Ranged):
+    """What is different for the nodes that match, and for the tensors that they make."""
+
+    match: Match
+    format: Literal["int8", "int16", "float"] | None = None
+    range: Annotated[list[Bound], Field(min_length=2, max_length=2)] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Entry:
+        if self.format is None and self.range is None and self.method is None and self.percentile is None:
+            raise ValueError("says nothing: want format, range, method or percentile")
+        if self.range is not None and self.range[0] > self.range[1]:
+            raise ValueError(f"range: {self.range[0]:g} is above {self.range[1]:g}")
+        if self.range is not None and (self.method or self.percentile):
+            raise ValueError("range and method both say what the range is")
+        return self
+
+    @property
+    def way(self) -> tuple[str, float] | None:
+        """(method, percentile) where the entry has one."""
+        if self.method is None and self.percentile is None:
+            return None
+        return self.method or "percentile", DEFAULT_PERCENTILE if self.percentile is None else self.percentile
+
+
+class RecipeFile(_Strict):
+    """The whole file. What it leaves out of `recipes` the command line says, or -O 1 does.
+
+    `refine` is tried on the best recipe. `resolved` is what a compile found: written into the .axm, not read.
+    """
+
+    schema_: Literal["axtool.quant/1"] = Field(SCHEMA, alias="schema")
+    name: Annotated[str, Field(max_length=200)] = ""
+    description: Annotated[str, Field(max_length=4096)] = ""
+    recipes: Annotated[list[Way], Field(min_length=1, max_length=MOST_WAYS)] | None = None
+    refine: Annotated[list[Literal["round_weights"]], BeforeValidator(_listed)] | None = None
+    weights: Weights = Weights()
+    activations: Activations = Activations()
+    layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = []
+    resolved: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _few(self) -> RecipeFile:
+        patterns = sum(len(match.op or ()) + len(match.name or ()) for match in (entry.match for entry in self.layers))
+        if patterns > MOST_PATTERNS:
+            raise ValueError(f"{patterns:,} patterns in all; at most {MOST_PATTERNS:,}")
+        return self
+
+    @property
+    def tried(self) -> tuple[QuantRecipe, ...]:
+        """The recipes to try, the preferred one first."""
+        return tuple(way.recipe for way in self.recipes or ())
+
+    @property
+    def rounds_weights(self) -> bool:
+        """Whether the best recipe is tried once more with weights rounded for the data."""
+        return "round_weights" in (self.refine or ())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that `recipe_from_dict` makes an equal recipe of."""
+        values = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"resolved"})
+        return {key: value for key, value in values.items() if value not in ("", [])}
+
+
+def load_recipe(name_or_path: str | Path) -> RecipeFile:
+    """The recipe of that name in configs/quant, or of that file. Raises UsageError."""
+    text = str(name_or_path)
+    if text.endswith((".yaml", ".yml", ".json")) or "/" in text:
+        path = Path(text)
+    elif text in list_recipes():
+        path = package_dir("configs") / "quant" / f"{text}.yaml"
+    else:
+        raise UsageError(f"no recipe '{text}'", hint=nearest(text, list_recipes()), code="unknown-recipe")
+    plain = read_plain(path)
+    made = recipe_from_dict(plain.values, str(path), plain)
+    return made if made.name else made.model_copy(update={"name": path.stem[:200]})
+
+
+def list_recipes() -> tuple[str, ...]:
+    """The names of the recipes that come with the package, sorted."""
+    return tuple(sorted(path.stem for path in (package_dir("configs") / "quant").glob("*.yaml")))
+
+
+def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe", plain: Plain | None = None) -> RecipeFile:
+    """The recipe of a mapping. Raises UsageError with every fault, and its line where `plain` knows it."""
+    faults = [] if "schema" in values else [f"line 1: schema: missing; want {SCHEMA}"]
+    try:
+        made = RecipeFile.model_validate(dict(values))
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            line = f"line {plain.line(item['loc'])}: " if plain else ""
+            faults.append(f"{line}{_path(item['loc'])}{_said(item)}")
+    if faults:
+        what = f"not a recipe: {plural(len(faults), 'fault')}"
+        raise UsageError(what, where=where, code="bad-recipe", details=faults)
+    return made
+
+
+def chosen_recipe(
+    recipe: str | None, method: str | None = None, percentile: float | None = None, optimize: int | None = None
+) -> RecipeFile:
+    """The recipe of the command line, complete: a file, the options that stand for one, or both where they fit.
+
+    Raises UsageError where a file and an option both say which recipes are tried.
+    """
+    level = LEVELS[1 if optimize is None else optimize]
+    options = {"--method": method, "--percentile": percentile, "--optimize": optimize}
+    given = [option for option, value in options.items() if value is not None]
+    made = load_recipe(level if recipe is None else recipe)
+    if recipe is not None and given and (made.recipes is not None or made.refine is not None):
+        raise UsageError(
+            f"--recipe {recipe} says which recipes are tried, and so does {' and '.join(given)}",
+            hint=f"leave out {' and '.join(given)}, or take 'recipes' and 'refine' out of the file",
+            code="bad-option",
+        )
+    ways = [Way.of(way) for way in recipes_of(method, percentile, 1 if optimize is None else optimize)]
+    if recipe is None and (method is not None or percentile is not None):
+        told = method if percentile is None else f"percentile {percentile:g}"
+        made = made.model_copy(update={"name": f"{level}, {told}", "description": "", "recipes": ways})
+    if made.recipes is None:
+        refine = ["round_weights"] if optimize == 2 and made.refine is None else made.refine
+        made = made.model_copy(update={"recipes": ways, "refine": refine})
+    return made
+
+
+def _path(place: Sequence[int | str]) -> str:
+    """layers[2].match.op"""
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return f"{text}: " if text else ""
+
+
+def _said(item: Mapping[str, Any]) -> str:
+    kind, place, found = item["type"], item["loc"], item["input"]
+    if kind == "extra_forbidden":
+        return f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1]))}"
+    if kind == "missing":
+        return "missing"
+    if kind == "literal_error":
+        known = item["ctx"]["expected"]
+        words = [word.strip("'") for word in known.replace(" or ", ", ").split(", ")]
+        return f"want {known}, found {_short(found)}" + (f"; {_near(found, words)}" if _near(found, words) else "")
+    if kind == "value_error":
+        return str(item["msg"]).removeprefix("Value error, ")
+    said = str(item["msg"]).replace("Input should be", "want").replace("a valid string", "a text (in quotes)")
+    return f"{said}, found {_short(found)}"
+
+
+def _near(found: object, words: Sequence[str]) -> str:
+    text = nearest(str(found), words)
+    return text if text.startswith("did you mean") else ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _keys_at(place: Iterable[int | str]) -> tuple[str, ...]:
+    """The keys of the mapping at a place of the file."""
+    model: type[BaseModel] = RecipeFile
+    for part in place:
+        if isinstance(part, str):
+            fields = {field.alias or name: field for name, field in model.model_fields.items()}
+            inside = _models_in(fields[part].annotation) if part in fields else []
+            if not inside:
+                return ()
+            model = inside[0]
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
