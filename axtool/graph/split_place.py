@@ -4,13 +4,16 @@
 2. A device piece ends at its last MAC, pooling or resize op. What trails behind goes to the host (box decoding, DFL,
    Softmax, the Reshapes and Concats before them), except activations right behind a device op and residual sums and
    products of two device tensors. A model without any such op keeps all that fits.
-3. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
+3. An op without weights that only the host reads goes to the host where fewer numbers leave the device without it: the
+   mean and the difference of a LayerNorm whose input the host reads as well. Nothing is rounded then but that input.
+4. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from axtool.ops.costs import macs
 from axtool.ops.limits import Reason
@@ -28,11 +31,17 @@ ACTIVATIONS = frozenset(
         "Softplus", "ThresholdedRelu",
     }
 )  # fmt: skip
+STAYING = MAC_OPS | {"Resize", "Upsample"}  # what the device is there for, however little leaves it in front of them
 RESIDUAL = frozenset({"Add", "Sub", "Mul"})
 WORTH = 0.01  # of all multiply-accumulates
 
 TAIL = Reason(
     "No MAC, pooling or resize op follows on the device.", "", "Nothing to do: the tail is computed in float32."
+)
+FEWER = Reason(
+    "Only the host reads it, and fewer numbers leave the device without it.",
+    "",
+    "Nothing to do: it is computed in float32 from what leaves the device anyway.",
 )
 
 
@@ -62,14 +71,16 @@ def place(graph: Graph, limits: Sequence[tuple[Reason, ...]]) -> Placement:
     while True:
         tail = _tail(graph, device) if trimmed else set[int]()
         device -= tail
+        fewer = _fewer(graph, device) if trimmed else set[int]()
+        device -= fewer
         levels = _levels(graph, device)
         small = _not_worth(graph, device, levels, total)
-        for at in tail:
-            reasons[at] = (TAIL,)
+        for at in tail | fewer:
+            reasons[at] = (TAIL if at in tail else FEWER,)
         for at, share in small.items():
             reasons[at] = (_small(share),)
             device.discard(at)
-        if not tail and not small:
+        if not tail and not fewer and not small:
             return Placement(_sink(graph, device, levels), tuple(reasons))
 
 
@@ -96,6 +107,34 @@ def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:
     runtime = [name for name in site.inputs if name and name not in site.constants]
     made = {name for one in before if one in kept for name in graph.sites[one].outputs}
     return site.op in RESIDUAL and len(runtime) == 2 and all(name in made for name in runtime)
+
+
+def _fewer(graph: Graph, device: set[int]) -> set[int]:
+    """Device nodes without weights, read by the host alone, that take more numbers to the host than they save."""
+    left = set(device)
+    size = {name: prod(shape) for site in graph.sites for name, shape in site.shapes.items()}
+    leaving = {name for at in left for name in _crossing(graph, at, left)}
+    for at in reversed(range(len(graph.sites))):
+        site = graph.sites[at]
+        if at not in left or site.op in STAYING or any(after in left for after in graph.after[at]):
+            continue
+        made = {name for one in graph.before[at] if one in left for name in graph.sites[one].outputs}
+        new = {name for name in site.inputs if name in made} - leaving
+        old = leaving.intersection(site.outputs)
+        if old and sum(size[name] for name in new) < sum(size[name] for name in old):
+            left.discard(at)
+            leaving = (leaving - old) | new
+    return device - left
+
+
+def _crossing(graph: Graph, at: int, device: set[int]) -> Iterator[str]:
+    """The outputs of a device node that the host, or nobody, reads."""
+    readers: dict[str, list[int]] = {name: [] for name in graph.sites[at].outputs if name}
+    for after in graph.after[at]:
+        for name in graph.sites[after].inputs:
+            if name in readers:
+                readers[name].append(after)
+    return (name for name, found in readers.items() if not found or any(one not in device for one in found))
 
 
 def _levels(graph: Graph, device: set[int]) -> list[int]:
