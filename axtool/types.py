@@ -124,6 +124,7 @@ class Quantization:
     weights: Mapping[str, Weights]
     notes: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)  # why a tensor has its format, by tensor
+    given: frozenset[str] = frozenset()  # tensors that a quantized model rounds: no layer may swallow them
 
 
 @dataclass(frozen=True, slots=True)

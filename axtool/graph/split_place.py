@@ -31,7 +31,8 @@ ACTIVATIONS = frozenset(
         "Softplus", "ThresholdedRelu",
     }
 )  # fmt: skip
-STAYING = MAC_OPS | {"Resize", "Upsample"}  # what the device is there for, however little leaves it in front of them
+# What the device is there for, however little leaves it in front of them, and picking a maximum, which rounds nothing.
+STAYING = MAC_OPS | {"Resize", "Upsample", "MaxPool", "GlobalMaxPool", "ReduceMax"}
 RESIDUAL = frozenset({"Add", "Sub", "Mul"})
 WORTH = 0.01  # of all multiply-accumulates
 
@@ -121,7 +122,7 @@ def _fewer(graph: Graph, device: set[int]) -> set[int]:
         made = {name for one in graph.before[at] if one in left for name in graph.sites[one].outputs}
         new = {name for name in site.inputs if name in made} - leaving
         old = leaving.intersection(site.outputs)
-        if old and sum(size[name] for name in new) < sum(size[name] for name in old):
+        if made and old and sum(size[name] for name in new) < sum(size[name] for name in old):
             left.discard(at)
             leaving = (leaving - old) | new
     return device - left

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import quantize_host
+from axtool.plan.chains import chain_from
 from axtool.plan.layout import FIRST, axes_of, layout_for
-from axtool.plan.lower_activation import Ending, ending
+from axtool.plan.lower_activation import Ending, ending, lower_chain
 from axtool.plan.lower_builder import Builder, multiplier, spatial
 from axtool.plan.lower_mac import lower_affine
 from axtool.plan.lower_mac_layer import is_per_channel
@@ -19,7 +20,11 @@ Real = NDArray[np.float64]
 
 
 def lower_binary(b: Builder, site: Site) -> None:
-    """Two activations, or one and a constant."""
+    """Two activations, or one and a constant: a single number before other functions is part of their table."""
+    chain = chain_from(b, site)
+    if chain is not None:
+        lower_chain(b, chain)
+        return
     fixed = [name for name in site.inputs if name in site.constants]
     layout = b.layouts[site.outputs[0]]
     rank = len(site.shapes[site.outputs[0]])

@@ -80,7 +80,7 @@ def quantize_stage(
     kept = {decision.tensor: decision.range for decision in decisions}
     kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
     reasons = {decision.tensor: decision.why for decision in decisions}
-    return Quantization(formats, kept, weights, tuple(notes), reasons)
+    return Quantization(formats, kept, weights, tuple(notes), reasons, frozenset(formats.keys() & given.keys()))
 
 
 def resolve(

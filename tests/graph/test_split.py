@@ -294,3 +294,20 @@ def test_an_initializer_that_is_an_output_is_made_by_the_host() -> None:
     model.graph.outputs.append(model.graph.initializers["w"])
     result = split(clean(model).model, TARGET)
     np.testing.assert_array_equal(run_stages(result, {"x": noise(1, 3, 8, 8)})["w"], W["w"])
+
+
+def test_a_mean_and_a_difference_that_only_the_host_reads_are_computed_where_their_input_goes_anyway() -> None:
+    mean = f"a = Conv{SAME}(x, w) m = ReduceMean<axes = [1]>(a) d = Sub(a, m)"
+    result = parts(f"{mean} e = {HOST_OP}(d) f = {HOST_OP}(m) y = Add(e, f)")
+    assert host_ops(result) == ["ReduceMean", "Sub", "LogSoftmax", "LogSoftmax", "Add"]
+    assert result.stages[0].outputs == ("a",)
+
+
+def test_a_mean_that_is_less_than_its_input_stays_on_the_device() -> None:
+    result = parts(f"a = Conv{SAME}(x, w) m = GlobalAveragePool(a) y = {HOST_OP}(m)")
+    assert host_ops(result) == ["LogSoftmax"]
+
+
+def test_a_residual_sum_that_only_the_host_reads_stays_on_the_device() -> None:
+    result = parts(f"a = Conv{SAME}(x, w) b = Conv{SAME}(a, v) c = Add(a, b) y = {HOST_OP}(c)")
+    assert host_ops(result) == ["LogSoftmax"]
