@@ -1,6 +1,5 @@
 """The ops of 16 bits against their formulas in Python's integers, one number at a time."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -311,3 +311,9 @@ def test_a_function_of_which_someone_reads_a_part_is_two_tables() -> None:
 def test_a_number_divided_by_the_data_is_not_part_of_a_table() -> None:
     graph = "(float[1,4,5,5] x) => (float[1,4,5,5] y) { a = Sigmoid(x) y = Mul(a, w) }"
     assert ops(Case(graph, w=(4, 1, 1)).lowered()) == ["lut", "depthwise"]
+
+
+def test_what_a_quantized_model_rounds_between_two_functions_is_rounded() -> None:
+    case = Case("(float[1,4,5,5] x) => (float[1,4,5,5] y) { a = Tanh(x) y = Exp(a) }")
+    numbers = replace(case.quantization(), given=frozenset({"a"}))
+    assert [layer.op for layer in lower(case.sites, numbers, target(), ("x",), ("y",)).layers] == ["lut", "lut"]
