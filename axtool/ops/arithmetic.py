@@ -37,6 +37,14 @@ def qfp(scale: float) -> tuple[int, int]:
     return int(math.ldexp(float(scale), f)), f
 
 
+def qfps(scales: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`qfp` of each scale: (m, f). ValueError where one is outside [0, 2^31)."""
+    if not ((scales >= 0) & (scales < 2**31)).all():
+        raise ValueError(f"scales must be in [0, 2^31), got {scales.min()} to {scales.max()}")
+    f = 31 - np.frexp(np.floor(scales))[1].astype(np.int64)  # frexp's exponent of a whole number is its bits
+    return np.ldexp(scales, f).astype(np.int64), f
+
+
 def requantize(acc: ArrayLike, m: ArrayLike, f: ArrayLike, zp: ArrayLike, lo: int, hi: int) -> NDArray[np.int64]:
     """clamp(floor(acc * m / 2^f + 1/2) + zp, lo, hi). m, f, zp broadcast over the last axis of acc."""
     wide = np.asarray(acc, np.int64)

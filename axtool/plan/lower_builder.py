@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.arithmetic import qfp
+from axtool.ops.arithmetic import qfp, qfps
 from axtool.plan.layout import Axes, axes_of, moves_nothing, permutation, stored_shape
 from axtool.target import Target
 from axtool.types import Layer, Layout, Program, QFormat, Quantization, Site, Tensor
@@ -214,6 +214,12 @@ def multiplier(scale: float) -> tuple[int, int]:
     """The mantissa and shift of a real scale (of one so small that it rounds to nothing: the smallest there is)."""
     m, f = qfp(min(scale, LARGEST_RATIO))
     return max(m, 1), f
+
+
+def multipliers(scales: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`multiplier` of each scale: mantissas and shifts."""
+    m, f = qfps(np.minimum(scales, LARGEST_RATIO))
+    return np.maximum(m, 1), f
 
 
 def step_of(real: float, fmt: QFormat) -> int:

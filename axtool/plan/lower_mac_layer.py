@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from axtool.ops.packing import LANES, fold_bias, pack_conv_weights, pack_depthwise, pack_params
 from axtool.plan.layout import axes_of
 from axtool.plan.lower_activation import Ending, ending
-from axtool.plan.lower_builder import Builder, Sums, multiplier
+from axtool.plan.lower_builder import Builder, Sums, multipliers
 from axtool.types import Layout, QFormat, Site
 
 LOG = logging.getLogger("axtool")
@@ -51,7 +51,7 @@ def emit_mac(
     assert channel is not None
     b.sums[site.outputs[0]] = Sums(fmt.scale[0], filters.scale, bias, channel)
     step = end.scale16 if end.table is not None else out_fmt.scale[0]
-    params = _Params(bias, tuple(multiplier(fmt.scale[0] * float(scale) / step) for scale in filters.scale))
+    params = _Params(bias, *multipliers(fmt.scale[0] * filters.scale / step))
     table = [] if end.table is None else [b.constant(f"{end.out}/table", end.table, QFormat("int16", (1.0,)))]
     numbers = {"x_zp": fmt.zero_point[0], "out_zp": out_fmt.zero_point[0], "lo": end.lo, "hi": end.hi}
     attrs = {**window, **numbers, "act": len(table)}
@@ -65,7 +65,8 @@ def emit_mac(
 @dataclass(frozen=True, slots=True)
 class _Params:
     bias: NDArray[np.int64]  # (cout,), before the zero point of the input is folded in
-    multipliers: tuple[tuple[int, int], ...]
+    mantissas: NDArray[np.int64]  # (cout,)
+    shifts: NDArray[np.int64]  # (cout,)
 
 
 def _constants(
@@ -75,9 +76,10 @@ def _constants(
     chosen = slice(part.start, part.stop)
     values = filters.values[chosen]
     wsum = values.reshape(len(values), -1).sum(axis=1, dtype=np.int64)
-    m, f = zip(*params.multipliers[chosen], strict=True)
     bias = fold_bias(params.bias[chosen], attrs["x_zp"], wsum)
-    packed_params = pack_params(bias, m, f, wsum, 1 if op == "depthwise" else attrs["group"])
+    packed_params = pack_params(
+        bias, params.mantissas[chosen], params.shifts[chosen], wsum, 1 if op == "depthwise" else attrs["group"]
+    )
     packed = pack_depthwise(values) if op == "depthwise" else pack_conv_weights(values, attrs["group"])
     fmt = QFormat("int8", tuple(float(scale) for scale in filters.scale[chosen]))
     return [b.constant(f"{part.out}/weights", packed, fmt), b.constant(f"{part.out}/params", packed_params)]

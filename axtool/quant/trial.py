@@ -13,15 +13,14 @@ from axtool.graph.parts import parts_of
 from axtool.graph.signature import to_bytes
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
-from axtool.plan.build import plan
 from axtool.plan.lower import lower
-from axtool.plan.reuse import renumbered
+from axtool.plan.whole import whole_plan
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.score import Score
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.model import HostSession
 from axtool.target import Target
-from axtool.types import Plan, Quantization
+from axtool.types import Quantization
 
 GAIN_DB = 0.1  # a later recipe has to be so much better: less is noise
 Values = Mapping[str, NDArray[Any]]
@@ -44,7 +43,6 @@ class Bench:
 
     def __init__(self, stages: Sequence[Stage], target: Target, threads: int = 1) -> None:
         self._stages, self._target, self._threads = stages, target, threads
-        self._plans: dict[int, Plan] = {}
         self._hosts = {
             index: HostSession(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
             for index, stage in enumerate(stages)
@@ -55,7 +53,7 @@ class Bench:
     def score(self, numbers: Callable[[Stage], Quantization], samples: Iterable[tuple[Values, Values]]) -> float | None:
         """The figure of one set of numbers. `samples` are feeds and the float outputs that are right."""
         devices = {
-            index: DeviceSession(self._plan(index, numbers(stage)), threads=self._threads)
+            index: self._session(stage, numbers(stage))
             for index, stage in enumerate(self._stages)
             if stage.kind == "device"
         }
@@ -67,15 +65,9 @@ class Bench:
             score.add(wanted, values)
         return score.decibels()
 
-    def _plan(self, index: int, numbers: Quantization) -> Plan:
-        """The plan of a stage; the first one serves for all numbers that make the same layers."""
-        stage = self._stages[index]
+    def _session(self, stage: Stage, numbers: Quantization) -> DeviceSession:
         program = lower(sites_of(stage.model), numbers, self._target, stage.inputs, stage.outputs)
-        known = self._plans.get(index)
-        made = None if known is None else renumbered(known, program)
-        if made is None:
-            made = self._plans[index] = plan(program, self._target)
-        return made
+        return DeviceSession(whole_plan(program, self._target), threads=self._threads)
 
 
 def best(trials: Sequence[Trial]) -> Trial:

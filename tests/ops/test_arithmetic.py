@@ -31,10 +31,18 @@ def test_a_constant_is_the_scale_truncated_to_31_bits(scale):
     assert 0 <= m < 2**31
 
 
+@given(st.lists(st.one_of(SCALES, st.just(0.0), st.floats(2.0**-1070, 2.0**-1020)), min_size=1, max_size=9))
+def test_constants_of_many_scales_are_those_of_each(scales):
+    m, f = ar.qfps(np.array(scales))
+    assert list(zip(m.tolist(), f.tolist(), strict=True)) == [ar.qfp(scale) for scale in scales]
+
+
 @pytest.mark.parametrize("scale", [-1.0, 2.0**31, float("inf"), float("nan")])
 def test_a_scale_out_of_range_is_refused(scale):
     with pytest.raises(ValueError, match="scale"):
         ar.qfp(scale)
+    with pytest.raises(ValueError, match="scale"):
+        ar.qfps(np.array([1.0, scale]))
 
 
 @given(INT32, SCALES, st.integers(-128, 127))
