@@ -33,8 +33,9 @@ from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.findings import findings
+from axtool.quant.follow import Followed, follow, wish_of
 from axtool.quant.ranges import Ranges, read_ranges
-from axtool.quant.recipe import recipes_of
+from axtool.quant.recipe_file import chosen_recipe
 from axtool.runtime.task import completed
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
@@ -54,13 +55,14 @@ class Options:
     reading: Reading = field(default_factory=Reading)
     calib: tuple[str, ...] = ()
     ranges: Path | None = None
+    recipe: str | None = None  # a name or a file
     method: str | None = None
     percentile: float | None = None
     limit: int | None = None
     preparation: Preparation | None = None
     preprocess: str | None = None
     jobs: int = 1
-    optimize: int = 1
+    optimize: int | None = None  # as 1
     task: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -101,12 +103,14 @@ def compile_file(
 def compile_model(model: Path, options: Options, progress: Progress) -> Compiled:
     """The whole road. Raises the AxError of the step that cannot go on."""
     target = load_target(options.target)
-    front = read_front(model, target, options.reading, step=progress.step)  # load -> clean -> split
+    recipe = chosen_recipe(options.recipe, options.method, options.percentile, options.optimize)
+    front = read_front(model, target, options.reading, wish=wish_of(recipe), step=progress.step)
     require_device(front)
     check_ends(front.cleaned.model, str(model))
     say_front(front)
+    followed = follow(recipe, front)
     samples = open_calibration(front, options)
-    choice = measure(front, samples, options, target, progress)
+    choice = measure(front, samples, followed, options, target, progress)
     stages: list[HostStage | DeviceStage] = []
     made: list[Quantization] = []
     for stage in front.parts.stages:
@@ -118,7 +122,8 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         made.append(numbers)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
-    return Compiled(assemble(front, target, stages, samples, choice, options), front, choice.ranges, tuple(made))
+    artefact = assemble(front, target, stages, samples, choice, followed, options)
+    return Compiled(artefact, front, choice.ranges, tuple(made))
 
 
 def to_qdq(compiled: Compiled, target: Target, *, check: bool = False) -> bytes:
@@ -171,34 +176,47 @@ def open_calibration(front: Front, options: Options) -> Samples | None:
     return samples
 
 
-def measure(front: Front, samples: Samples | None, options: Options, target: Target, progress: Progress) -> Choice:
+def measure(
+    front: Front, samples: Samples | None, followed: Followed, options: Options, target: Target, progress: Progress
+) -> Choice:
     """The range of every device tensor: from the file, or from running the float model over the samples.
 
     From samples: by the recipe that does best on those of them that are held back; then all samples make the ranges.
     Raises UsageError for a file that lacks a tensor, or names one that the model does not have.
     """
-    stages = front.parts.stages
+    stages, overrides = front.parts.stages, followed.overrides
     if options.ranges is not None:
         given = read_ranges(options.ranges)
+        say_untried(options)
         with located(str(options.ranges)):
             given.check(
                 names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
             )
-        return Choice(given)
+        return Choice(overrides.over(given), overrides=overrides)
     if samples is None:
-        return Choice(known_ranges(stages))
+        return Choice(overrides.over(known_ranges(stages)), overrides=overrides)
     with located(str(front.loaded.path)):
         return choose(
             stages,
             samples,
-            recipes_of(options.method, options.percentile, options.optimize),
+            followed.file.tried,
             target,
             front.cleaned.given,
             [spec.name for spec in front.outputs],
             progress,
-            round_weights=options.optimize > 1,
+            overrides=overrides,
+            round_weights=followed.file.rounds_weights,
             jobs=options.jobs,
         )
+
+
+def say_untried(options: Options) -> None:
+    """Warn of options that say how ranges are found, where ranges are given."""
+    asked = {"--recipe": options.recipe, "--method": options.method, "--percentile": options.percentile}
+    named = [option for option, value in asked.items() if value is not None]
+    if named:
+        text = "ranges are given: nothing is tried, and of %s only what it says of formats and single ranges holds"
+        log.warning(text if options.recipe else "ranges are given: %s changes nothing", " and ".join(named))
 
 
 def _some(names: Sequence[str], shown: int = 4) -> str:
@@ -233,6 +251,7 @@ def assemble(
     stages: list[HostStage | DeviceStage],
     samples: Samples | None,
     choice: Choice,
+    followed: Followed,
     options: Options,
 ) -> Artefact:
     """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
@@ -251,6 +270,7 @@ def assemble(
             "samples": ranges.samples,
             "bias_corrected": bool(ranges.means),
             "trials": [trial.to_dict() for trial in choice.trials if trial.sqnr_db is not None],
+            "recipe": followed.to_dict(choice.recipe),
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
         },
         support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),
@@ -296,6 +316,7 @@ def options_of(recipe: Recipe, *, check: bool = False, jobs: int = 1) -> Options
             check=check,
         ),
         calib=recipe.calibration,
+        recipe=recipe.recipe,
         method=recipe.method,
         percentile=recipe.percentile,
         optimize=recipe.optimize,

@@ -92,6 +92,7 @@ class QuantizationEntry(Strict):
     samples: Count = 0
     bias_corrected: bool = False
     trials: list[TrialEntry] = []
+    recipe: dict[str, Any] | None = None  # as `axtool.quant.recipe_file` reads it
     ranges: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] = {}
 
 

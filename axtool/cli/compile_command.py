@@ -18,11 +18,15 @@ TASK_HELP = (
     "yolox, centerface or dbnet."
 )
 MEANING = "What the outputs mean (for run --save, and verify)"
+RECIPE_HELP = (
+    "A YAML file that says how to quantize, and what is different where; or by name: default, plain and everything "
+    "(-O 1, 0, 2), mac-only, symmetric, per-tensor."
+)
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 OPTIMIZE_HELP = (
     "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
-    "for the data, too, where that is better (slow)."
+    "for the data, too, where that is better (slow). [default: 1]"
 )
 
 
@@ -48,9 +52,13 @@ def compile_command(
     save_ranges: Annotated[
         Path | None, typer.Option("--save-ranges", metavar="FILE.json", help="Write them.", rich_help_panel=QUANT)
     ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", metavar="NAME|FILE", help=RECIPE_HELP, rich_help_panel=QUANT)
+    ] = None,
     optimize: Annotated[
-        int, typer.Option("--optimize", "-O", min=0, max=2, metavar="N", help=OPTIMIZE_HELP, rich_help_panel=QUANT)
-    ] = 1,
+        int | None,
+        typer.Option("--optimize", "-O", min=0, max=2, metavar="N", help=OPTIMIZE_HELP, rich_help_panel=QUANT),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option("--method", metavar="METHOD", help=METHOD_HELP, rich_help_panel=QUANT),
@@ -113,6 +121,7 @@ def compile_command(
       axtool compile model.onnx --calib images/ --resize letterbox -o model.axm
       axtool compile det.onnx --calib images/ --task detection:yolo --labels names.txt
       axtool compile model.onnx --calib images/ -o model.axm --emit qdq
+      axtool compile model.onnx --calib images/ --recipe mac-only
       axtool compile model.onnx --ranges ranges.json --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
@@ -136,7 +145,7 @@ def compile_command(
         hint = f"`axtool info {model}` shows what it holds"
         raise UsageError("already compiled; want an .onnx", where=str(model), hint=hint, code="not-onnx")
     out = out or Path(model.name or "model").with_suffix(".axm")  # '.' has no name; the reader says that it is a folder
-    inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ())]
+    inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ()), *map(Path, [recipe] if recipe else ())]
     refuse_overwrite(out, force=force, inputs=inputs)
     o.choice(out.suffix.lower(), (".axm",), "--out")
     qdq = o.qdq_file(emit_, out)
@@ -162,6 +171,7 @@ def compile_command(
         ),
         calib=tuple(calib or ()),
         ranges=ranges,
+        recipe=recipe,
         method=None if method is None else o.choice(method, METHODS, "--method"),
         percentile=percentile,
         limit=limit,

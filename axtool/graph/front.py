@@ -7,17 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from axtool.errors import located
 from axtool.graph.load import Loaded, freeze_overridable, load_model
 from axtool.graph.load_sizes import check_sizes
 from axtool.graph.passes import Cleaned, clean
 from axtool.graph.passes.checking import Checker
 from axtool.graph.signature import defaults_of, inputs_of, outputs_of
-from axtool.graph.split import Split, split
+from axtool.graph.split import Split, Wishes, split
 from axtool.graph.split_outputs import cut_outputs
 from axtool.target import Target
-from axtool.types import TensorSpec
+from axtool.types import Site, TensorSpec
 
 log = logging.getLogger("axtool")
+
+# From the nodes and the inputs of a clean model to what is wanted of some nodes.
+Wish = Callable[[Sequence[Site], Sequence[str]], Wishes]
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,13 @@ def read_front(
     reading: Reading,
     *,
     freeze: bool = True,
+    wish: Wish | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> Front:
     """Load, clean and split. Works for any model that loads, even one of which the device can run nothing.
 
-    `freeze` makes constants of initializers that a caller could replace. Raises the AxError of the step that fails.
+    `freeze` makes constants of initializers that a caller could replace; `wish` says what is wanted of single nodes.
+    Raises the AxError of the step that fails.
     """
     step("reading")
     loaded = load_model(
@@ -81,7 +87,9 @@ def read_front(
     step("splitting")
     graph = cleaned.model
     check_sizes(graph, str(path))  # cleaning finds shapes that loading could not
-    parts = split(graph, target, given=cleaned.given)
+    entered = [value.name or "" for value in graph.graph.inputs]
+    with located(str(path)):
+        parts = split(graph, target, given=cleaned.given, wish=lambda sites: wish(sites, entered) if wish else Wishes())
     return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -38,6 +38,16 @@ class Stage:
     def float_model(self) -> ir.Model:
         """What stands for the user's file in onnxruntime: `model`, rounding where a quantized file rounds."""
         return restore_qdq(self.model, self.given)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What somebody wants of nodes, by position: `host` keeps them there whatever the device can, for the reason; a
+    piece with one of `device` goes to the device however small it is.
+    """
+
+    host: Mapping[int, Reason] = field(default_factory=dict)
+    device: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +100,19 @@ def split(
     *,
     given: Mapping[str, QFormat] | None = None,
     judge: Judge = why_not,
+    wish: Callable[[Sequence[Site]], Wishes] = lambda sites: Wishes(),
 ) -> Split:
     """Place every node and cut the model into stages. `model` is left as it is.
 
-    `given` are the formats of `Cleaned.given`, handed on to the stages. A model of which nothing runs on the device is
-    one host stage: the caller decides what to say (`device_nodes` is 0).
+    `given` are the formats of `Cleaned.given`, handed on to the stages; `wish` says what else is wanted. A model
+    of which nothing runs on the device is one host stage: the caller decides what to say (`device_nodes` is 0).
     """
     sites = sites_of(model)
     nodes = tuple(model.graph)
     graph = _graph(sites, nodes)
-    placement = place(graph, [judge(site, target) for site in sites])
+    wishes = wish(sites)
+    reasons = [(wishes.host[at],) if at in wishes.host else judge(site, target) for at, site in enumerate(sites)]
+    placement = place(graph, reasons, wishes.device)
     order = sorted(set(placement.levels))
     stage_of = {level: at for at, level in enumerate(order)}
     stages = tuple(_stage(model, nodes, placement, level, given or {}) for level in order)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -63,8 +63,10 @@ class Placement:
     reasons: tuple[tuple[Reason, ...], ...]  # why the host; empty for device nodes
 
 
-def place(graph: Graph, limits: Sequence[tuple[Reason, ...]]) -> Placement:
-    """Place every node. `limits` are the broken limits of each site, empty where it fits the device."""
+def place(graph: Graph, limits: Sequence[tuple[Reason, ...]], wanted: Collection[int] = ()) -> Placement:
+    """Place every node. `limits` are the broken limits of each site, empty where it fits the device. A piece with one
+    of the `wanted` nodes is always worth the crossing.
+    """
     reasons = list(limits)
     total = sum(macs(site) for site in graph.sites)
     trimmed = any(site.op in CORE_OPS for site in graph.sites)
@@ -75,7 +77,7 @@ def place(graph: Graph, limits: Sequence[tuple[Reason, ...]]) -> Placement:
         fewer = _fewer(graph, device) if trimmed else set[int]()
         device -= fewer
         levels = _levels(graph, device)
-        small = _not_worth(graph, device, levels, total)
+        small = _not_worth(graph, device, levels, total, set(wanted))
         for at in tail | fewer:
             reasons[at] = (TAIL if at in tail else FEWER,)
         for at, share in small.items():
@@ -147,7 +149,7 @@ def _levels(graph: Graph, device: set[int]) -> list[int]:
     return levels
 
 
-def _not_worth(graph: Graph, device: set[int], levels: list[int], total: int) -> dict[int, float]:
+def _not_worth(graph: Graph, device: set[int], levels: list[int], total: int, wanted: set[int]) -> dict[int, float]:
     """Device nodes whose piece holds too few MACs to go to the device for, with the share that it holds."""
     small: dict[int, float] = {}
     if not device:
@@ -155,11 +157,11 @@ def _not_worth(graph: Graph, device: set[int], levels: list[int], total: int) ->
     share = {at: macs(graph.sites[at]) / total if total else 0.0 for at in device}
     for piece in _pieces(graph, device, levels):
         held = sum(share[at] for at in piece)
-        if levels[piece[0]] > 1 and held < WORTH:
+        if levels[piece[0]] > 1 and held < WORTH and wanted.isdisjoint(piece):
             small |= dict.fromkeys(piece, held)
     first = [at for at in device if levels[at] == 1]
     held = sum(share[at] for at in first)
-    if total and held < WORTH and held < max(share.values()):
+    if total and held < WORTH and held < max(share.values()) and wanted.isdisjoint(first):
         small |= dict.fromkeys(first, held)
     return small
 

@@ -31,9 +31,16 @@ class Statistics:
     natural: Mapping[str, tuple[float, float]]
     names: tuple[str, ...] = ()  # of the samples
 
-    def ranges(self, method: str, percentile: float) -> Ranges:
-        """The ranges that a method finds in what was seen of the samples that are not held back."""
-        limits = {name: clip(observer, method, percentile) for name, observer in self.seen.observers.items()}
+    def ranges(self, method: str, percentile: float, others: Mapping[str, tuple[str, float]] | None = None) -> Ranges:
+        """The ranges that a method finds in what was seen of the samples that are not held back.
+
+        `others` are methods, with their percentiles, of tensors that have one of their own.
+        """
+        ways = others or {}
+        limits = {
+            name: clip(observer, *ways.get(name, (method, percentile)))
+            for name, observer in self.seen.observers.items()
+        }
         label = str(QuantRecipe(method, percentile, correct_bias=False))
         means = self.seen.means.over_samples()
         return Ranges({**self.natural, **limits}, self.seen.facts.count, label, means=means)

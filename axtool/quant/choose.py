@@ -21,6 +21,7 @@ from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams
 from axtool.quant.observe import plan_work
 from axtool.quant.observers import MinMax
+from axtool.quant.overrides import Overrides
 from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
@@ -44,13 +45,25 @@ class Choice:
     grams: Mapping[str, Gram] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
     observers: Mapping[str, MinMax] = field(default_factory=dict)  # what calibration saw of all samples
+    recipe: QuantRecipe | None = None  # the one that was kept
+    overrides: Overrides = field(default_factory=Overrides)
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
         ranges, means = self.ranges, self.ranges.means
-        return quantize_stage(
-            sites_of(stage.model), ranges, target, stage.inputs, stage.outputs, given, means, self.grams
+        numbers = quantize_stage(
+            sites_of(stage.model),
+            ranges,
+            target,
+            stage.inputs,
+            stage.outputs,
+            given,
+            means,
+            self.grams,
+            symmetric=self.overrides.symmetric,
+            per_tensor=self.overrides.per_tensor,
         )
+        return self.overrides.explained(numbers)
 
 
 class Watcher(Protocol):
@@ -69,26 +82,30 @@ def choose(
     outputs: Sequence[str],
     watcher: Watcher,
     *,
+    overrides: Overrides | None = None,
     round_weights: bool = False,
     jobs: int = 1,
 ) -> Choice:
-    """The best of the recipes for these samples. `outputs` are those of the model, `given` the formats it brings.
+    """The best of the recipes for these samples, each with the `overrides`. `outputs` are those of the model, `given`
+    the formats it brings.
 
     With `round_weights` the best recipe is tried once more with weights that are rounded for the data. Where fewer than
     two ways are possible, or too few samples are there to hold some back, the first recipe is taken untried.
     """
     watcher.step("calibrating")
+    overrides = overrides or Overrides()
     choices = len(recipes) > 1 or round_weights
+    methods = {*(recipe.method for recipe in recipes), *(method for method, _ in overrides.methods.values())}
     statistics = gather(
         stages,
         samples,
-        histograms=any(recipe.method != "minmax" for recipe in recipes),
+        histograms=methods != {"minmax"},
         outputs=outputs if choices else (),
         jobs=jobs,
         progress=watcher.count,
     )
     held = sorted({index for index, _ in statistics.held.kept})
-    trial = _Trials(stages, target, given, statistics, _pairs(samples, held, statistics))
+    trial = _Trials(stages, target, given, statistics, overrides, _pairs(samples, held, statistics))
     if choices and held:
         watcher.step("trying recipes")
         for done, recipe in enumerate(recipes, 1):
@@ -107,7 +124,8 @@ def choose(
     whole = statistics.together()
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    return Choice(_ranges(whole, chosen), grams, tuple(trial.done), whole.seen.observers)
+    ranges = _ranges(whole, chosen, overrides)
+    return Choice(ranges, grams, tuple(trial.done), whole.seen.observers, chosen, overrides)
 
 
 class _Trials:
@@ -119,21 +137,24 @@ class _Trials:
         target: Target,
         given: Mapping[str, QFormat],
         statistics: Statistics,
+        overrides: Overrides,
         pairs: Pairs,
     ) -> None:
         self._target, self._given, self._statistics, self._pairs = target, given, statistics, pairs
+        self._overrides = overrides
         self._bench = Bench(stages, target)
         self.done: list[Trial] = []
 
     def run(self, recipe: QuantRecipe, grams: Mapping[str, Gram] | None = None) -> Trial:
-        choice = Choice(_ranges(self._statistics, recipe), grams or {})
+        ranges = _ranges(self._statistics, recipe, self._overrides)
+        choice = Choice(ranges, grams or {}, overrides=self._overrides)
         figure = self._bench.score(lambda stage: choice.numbers(stage, self._target, self._given), self._pairs)
         self.done.append(Trial(recipe, figure))
         return self.done[-1]
 
 
-def _ranges(statistics: Statistics, recipe: QuantRecipe) -> Ranges:
-    ranges = statistics.ranges(recipe.method, recipe.percentile)
+def _ranges(statistics: Statistics, recipe: QuantRecipe, overrides: Overrides) -> Ranges:
+    ranges = overrides.over(statistics.ranges(recipe.method, recipe.percentile, overrides.methods))
     return replace(ranges, method=str(recipe), means=ranges.means if recipe.correct_bias else {})
 
 

@@ -44,9 +44,13 @@ def quantize_stage(
     given: Mapping[str, QFormat] | None = None,
     means: Mapping[str, Sequence[float]] | None = None,
     grams: Mapping[str, Gram] | None = None,
+    *,
+    symmetric: bool = False,
+    per_tensor: bool = False,
 ) -> Quantization:
     """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input, weights
-    rounded for the data where `grams` has its output.
+    rounded for the data where `grams` has its output. `symmetric` activations have zero point 0, `per_tensor` weights
+    one scale a site.
 
     `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `weights`
     are by the name of the site's first output: in the ONNX layout, with the alpha and beta of a Gemm in them.
@@ -54,7 +58,7 @@ def quantize_stage(
     """
     given = _usable(given)
     check_constants(sites)
-    decisions = resolve(sites, ranges, target, inputs, outputs, given)
+    decisions = resolve(sites, ranges, target, inputs, outputs, given, symmetric=symmetric)
     formats = {decision.tensor: decision.format for decision in decisions}
     weights: dict[str, Weights] = {}
     notes: list[str] = []
@@ -64,7 +68,7 @@ def quantize_stage(
             continue
         source, out = formats.get(site.inputs[0]), formats.get(site.outputs[0])
         if source is not None and out is not None:
-            made, told = quantize_weights(site, source, out, given.get(name))
+            made, told = quantize_weights(site, source, out, given.get(name), per_tensor=per_tensor)
             if name not in given and site.outputs[0] in (grams or {}):
                 made = round_weights(site, made, (grams or {})[site.outputs[0]])
                 rounded += 1
@@ -90,6 +94,8 @@ def resolve(
     inputs: Sequence[str],
     outputs: Sequence[str],
     given: Mapping[str, QFormat] | None = None,
+    *,
+    symmetric: bool = False,
 ) -> tuple[Decision, ...]:
     """The format of every float tensor of the stage, with its range and the reason, in graph order."""
     given = _usable(given)
@@ -103,9 +109,9 @@ def resolve(
     for site in sites:
         _shape_range(site, ties, spans)
     free = [root for root in roots if root not in formats]
-    formats |= {root: int8_format(*spans[root]) for root in free}
+    formats |= {root: int8_format(*spans[root], symmetric=symmetric) for root in free}
     for site in sites:
-        _coarsen_sum(site, ties, spans, formats, free)
+        _coarsen_sum(site, ties, spans, formats, free, symmetric)
     decisions = []
     for name, root in ties.root.items():
         fmt = given.get(name, formats[root])
@@ -116,12 +122,15 @@ def resolve(
     return tuple(decisions)
 
 
-def int8_format(low: float, high: float, min_scale: float = 0.0) -> QFormat:
+def int8_format(low: float, high: float, min_scale: float = 0.0, *, symmetric: bool = False) -> QFormat:
     """Asymmetric int8 that holds [low, high] and represents 0 exactly; 255 steps, a float32 scale.
 
-    A range that begins at 0 gets zero point -128, one that ends there 127.
+    A range that begins at 0 gets zero point -128, one that ends there 127; a symmetric format has 0.
     """
     low, high = widen((low, high))
+    if symmetric:
+        reach = max(max(-low, high) / HIGH, MIN_SCALE if high > low else DEAD_SCALE, min_scale)
+        return QFormat("int8", (float(np.float32(reach)),), (0,))
     scale = max((high - low) / (HIGH - LOW), MIN_SCALE if high > low else DEAD_SCALE, min_scale)
     step = float(np.float32(scale))
     zero = round(LOW - low / step) if low < 0 else LOW
@@ -186,7 +195,12 @@ def _shape_range(site: Site, ties: Ties, spans: dict[str, Range]) -> None:
 
 
 def _coarsen_sum(
-    site: Site, ties: Ties, spans: dict[str, Range], formats: dict[str, QFormat], free: Sequence[str]
+    site: Site,
+    ties: Ties,
+    spans: dict[str, Range],
+    formats: dict[str, QFormat],
+    free: Sequence[str],
+    symmetric: bool,
 ) -> None:
     """A sum far finer than its addends would only resolve their rounding, and their multipliers overflow."""
     root = ties.root.get(site.outputs[0])
@@ -194,4 +208,4 @@ def _coarsen_sum(
         return
     coarsest = max((formats[ties.root[name]].scale[0] for name in site.inputs if name in ties.root), default=0.0)
     if formats[root].scale[0] < coarsest * FINEST_SUM:
-        formats[root] = int8_format(*spans[root], min_scale=coarsest * FINEST_SUM)
+        formats[root] = int8_format(*spans[root], min_scale=coarsest * FINEST_SUM, symmetric=symmetric)

@@ -144,6 +144,20 @@ class Entry(_Ranged):
         return self.method or "percentile", DEFAULT_PERCENTILE if self.percentile is None else self.percentile
 
 
+class ResolvedEntry(_Strict):
+    """What an entry of `layers` meant in the model."""
+
+    nodes: list[str]
+    tensors: list[str]
+
+
+class Resolved(_Strict):
+    """What a compile found: the way that was kept (none where nothing was tried), and what the entries meant."""
+
+    kept: Way | None = None
+    layers: list[ResolvedEntry] = []
+
+
 class RecipeFile(_Strict):
     """The whole file. What it leaves out of `recipes` the command line says, or -O 1 does.
 
@@ -158,7 +172,7 @@ class RecipeFile(_Strict):
     weights: Weights = Weights()
     activations: Activations = Activations()
     layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = []
-    resolved: dict[str, Any] | None = None
+    resolved: Resolved | None = None
 
     @model_validator(mode="after")
     def _few(self) -> RecipeFile:
@@ -186,7 +200,7 @@ class RecipeFile(_Strict):
 def load_recipe(name_or_path: str | Path) -> RecipeFile:
     """The recipe of that name in configs/quant, or of that file. Raises UsageError."""
     text = str(name_or_path)
-    if text.endswith((".yaml", ".yml", ".json")) or "/" in text:
+    if is_file_name(text):
         path = Path(text)
     elif text in list_recipes():
         path = package_dir("configs") / "quant" / f"{text}.yaml"
@@ -195,6 +209,11 @@ def load_recipe(name_or_path: str | Path) -> RecipeFile:
     plain = read_plain(path)
     made = recipe_from_dict(plain.values, str(path), plain)
     return made if made.name else made.model_copy(update={"name": path.stem[:200]})
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a recipe of this name is a file of the user, not one of the package."""
+    return text.endswith((".yaml", ".yml", ".json")) or "/" in text
 
 
 def list_recipes() -> tuple[str, ...]:

@@ -66,13 +66,14 @@ def _not_numbers(site: Site, name: str, array: NDArray[Any]) -> str:
 
 
 def quantize_weights(
-    site: Site, source: QFormat, out: QFormat, given: QFormat | None = None
+    site: Site, source: QFormat, out: QFormat, given: QFormat | None = None, *, per_tensor: bool = False
 ) -> tuple[Weights, tuple[str, ...]]:
     """int8 weights of a MAC site whose input has the format `source` and its output `out`, and notes.
 
     The scale of a channel is its largest weight / 127, raised where a finer one would say nothing: where the multiplier
     to the output, or the bias or the worst sum in int32, would leave its bits; it is a normal
-    float32 number. `given`: symmetric weights that the model brings, whose scale is kept.
+    float32 number. `given`: symmetric weights that the model brings, whose scale is kept. `per_tensor`: one scale
+    for all channels.
     """
     channels = channel_weights(site)
     bias = _bias(site, len(channels))
@@ -85,6 +86,8 @@ def quantize_weights(
         floor = FINEST_MULTIPLIER * scale_out / scale_in
         wanted = np.maximum(np.abs(channels).max(axis=1, initial=0.0) / LIMIT, floor)
         wanted = np.clip(wanted, SMALLEST_SCALE, LARGEST_SCALE)
+        if per_tensor:
+            wanted[:] = wanted.max(initial=SMALLEST_SCALE)
     reach = max(127 - source.zero_point[0], 128 + source.zero_point[0])  # the largest |q - zero point|
     scale = wanted.astype(np.float32).astype(np.float64)
     raised = np.zeros(len(channels), bool)
@@ -94,6 +97,7 @@ def quantize_weights(
         over = worst > INT32_MAX
         if not over.any():
             break
+        over |= per_tensor and not kept
         raised |= over
         scale[over] *= 2  # still a float32
         if (scale > LARGEST_SCALE).any():

@@ -50,7 +50,8 @@ def compiled_document(
         if given is None or preparation is None
         else [key for key in ("resize", "color", "scale") if key not in given],
         "calibration": {
-            key: artefact.quantization.get(key) for key in ("method", "samples", "bias_corrected", "trials")
+            **{key: artefact.quantization.get(key) for key in ("method", "samples", "bias_corrected", "trials")},
+            "recipe": (artefact.quantization.get("recipe") or {}).get("name", ""),
         },
         "elapsed_s_measured": elapsed_s,
         "device": {
@@ -78,6 +79,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"{large(macs['device'] + macs['host'])} MACs, {plural(len(document['stages']), 'stage')}",
             f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}{tried(calibration['trials'])}",
+            *([f"  recipe      {calibration['recipe']}"] if calibration["recipe"] != "default" else []),
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",

@@ -72,6 +72,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
         quantization, provenance = document["quantization"], document["provenance"]
         samples = f", {plural(quantization['samples'], 'sample')}" if quantization.get("samples") else ""
         lines.append(f"  ranges  {quantization.get('method', '')}{samples}{tried(quantization.get('trials') or ())}")
+        lines += _recipe(quantization.get("recipe"))
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
         if document["task"]:
@@ -90,6 +91,26 @@ def _details(document: Mapping[str, Any]) -> list[str]:
     if document["random_ops"]:
         lines.append(f"  random  {', '.join(document['random_ops'])}: results differ from run to run")
     return lines
+
+
+def _recipe(recipe: Mapping[str, Any] | None) -> list[str]:
+    """What the recipe is called, and what its entries say of how many nodes."""
+    if not recipe:
+        return []
+    told = f"{recipe['name']}: {recipe['description']}" if recipe.get("description") else recipe["name"]
+    lines = [f"  recipe  {told}"]
+    for entry, hit in zip(recipe.get("layers", ()), recipe["resolved"]["layers"], strict=True):
+        says = [entry["format"]] if "format" in entry else []
+        says += [f"range {entry['range'][0]:g} to {entry['range'][1]:g}"] if "range" in entry else []
+        says += [entry.get("method", "percentile")] if "method" in entry or "percentile" in entry else []
+        says += [f"{entry['percentile']:g}"] if "percentile" in entry else []
+        what = plural(len(hit["nodes"]), "node") if hit["nodes"] else "input"
+        lines.append(f"          {' '.join(says)}: {what} ({_shortened(hit['nodes'] or hit['tensors'])})")
+    return lines
+
+
+def _shortened(names: Sequence[str], shown: int = 3) -> str:
+    return ", ".join(names[:shown]) + (", …" if len(names) > shown else "")
 
 
 def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -42,6 +42,7 @@ class Calibration(Part):
     samples: int = Field(description="0 where ranges were given.")
     bias_corrected: bool
     trials: list[RecipeTrial] = Field(description="Every recipe that was tried; empty where there was no choice.")
+    recipe: str = Field(description="Name of the recipe file, or of the options, that said what is tried.")
 
 
 class Placed(Part):

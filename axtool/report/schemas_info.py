@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel
 
+from axtool.quant.recipe_file import RecipeFile
 from axtool.report.schemas_base import Ok, Part, Tensor
 
 
@@ -106,12 +107,20 @@ class DeviceStageInfo(Part):
     memory_bytes: dict[str, int]
 
 
+class QuantizationInfo(Part):
+    method: str
+    samples: int
+    bias_corrected: bool
+    trials: list[dict[str, str | float]]
+    recipe: RecipeFile | None = Field(None, description="As a file of it says, and what became of it.")
+
+
 class InfoAxm(InfoBody):
     kind: Literal["axm"]
     preparation: dict[str, Any] | None
     task: dict[str, Any]
     stages: list[Annotated[HostStageInfo | DeviceStageInfo, Field(discriminator="kind")]]
-    quantization: dict[str, Any]
+    quantization: QuantizationInfo
     provenance: dict[str, Any]
 
 

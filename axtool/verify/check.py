@@ -29,6 +29,7 @@ from axtool.graph.parts import channel_axes, parts_of
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.plan.check_program import verify_program
+from axtool.quant.follow import stored_wish
 from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
@@ -134,7 +135,8 @@ def open_source(artefact: Artefact, request: Request) -> tuple[Loaded, Front]:
         permissive=request.permissive,
         fix_fp16=request.fix_fp16,
     )
-    return loaded, read_front(request.against, target_from_dict(artefact.target), reading)
+    wish = stored_wish(artefact.quantization)
+    return loaded, read_front(request.against, target_from_dict(artefact.target), reading, wish=wish)
 
 
 def verify(request: Request, limits: Limits, count: Callable[[int, int], None] = lambda done, total: None) -> Verdict:

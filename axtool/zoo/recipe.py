@@ -9,6 +9,7 @@ from typing import Any
 
 from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Preparation
+from axtool.quant.recipe_file import is_file_name
 from axtool.target_file import list_targets
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.pictures import paths_of
@@ -27,9 +28,10 @@ class Recipe:
     dims: Mapping[str, int]
     outputs: tuple[str, ...]
     task: Mapping[str, Any]
+    recipe: str | None = None
     method: str | None = None
     percentile: float | None = None
-    optimize: int = 1
+    optimize: int | None = None
 
 
 def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
@@ -48,10 +50,17 @@ def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
         dims=config.dims,
         outputs=tuple(config.outputs),
         task=config.task,
+        recipe=_recipe(entry),
         method=config.quantization.method,
         percentile=config.quantization.percentile,
         optimize=config.quantization.optimize,
     )
+
+
+def _recipe(entry: Entry) -> str | None:
+    """A name of the package's recipes, or the file that the config names."""
+    named = entry.config.quantization.recipe
+    return str(entry.file(named)) if named is not None and is_file_name(named) else named
 
 
 def validation_of(entry: Entry) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from axtool.config import read_yaml
-from axtool.errors import AxError, UsageError, plural
+from axtool.errors import AxError, UsageError, nearest, plural
 from axtool.inputs.prepare import Preparation
+from axtool.quant.recipe_file import is_file_name, list_recipes
 from axtool.runtime.task import check_task
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -91,9 +92,17 @@ class Expected(Strict):
 class Numbers(Strict):
     """A way to quantize that serves the task better than what `compile` chooses by itself."""
 
+    recipe: str | None = None  # a name of configs/quant, or a file as `FileSource.path`
     method: Literal["minmax", "percentile", "mse", "entropy"] | None = None
     percentile: Annotated[float, Field(gt=50, le=100)] | None = None
-    optimize: Annotated[int, Field(ge=0, le=2)] = 1
+    optimize: Annotated[int, Field(ge=0, le=2)] | None = None
+
+    @field_validator("recipe")
+    @classmethod
+    def _recipe(cls, value: str | None) -> str | None:
+        if value is not None and not is_file_name(value) and value not in list_recipes():
+            raise ValueError(f"there is no recipe '{value}'; {nearest(value, list_recipes())}")
+        return value
 
 
 class Config(Strict):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from axtool.quant.recipe_file import list_recipes, recipe_from_dict
 from axtool.runtime.detect import DECODERS
 from axtool.zoo.schema import Config
 
@@ -47,3 +48,15 @@ def test_the_demo_installs_no_tools_of_developers(tmp_path: Path) -> None:
     assert "--group dev" not in dry["demo"]
     assert all("--editable ." in text for text in dry.values())
     assert "--group dev" in dry["test"]
+
+
+QUANT_PAGE = (ROOT / "docs" / "quantization.md").read_text(encoding="utf-8")
+
+
+def test_the_example_of_a_recipe_file_is_one() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", QUANT_PAGE, re.DOTALL)
+    assert len(recipe_from_dict(yaml.safe_load(text)).layers) == 3
+
+
+def test_every_recipe_of_the_package_is_explained() -> None:
+    assert [name for name in list_recipes() if f"`{name}`" not in QUANT_PAGE] == []

@@ -197,7 +197,9 @@ def test_a_config_may_choose_how_to_quantize(tmp_path: Path) -> None:
     assert (chosen.method, chosen.percentile, chosen.optimize) == (None, 99.9, 0)
 
 
-@pytest.mark.parametrize("wrong", ["{method: best}", "{percentile: 20}", "{optimize: 3}", "{rounds: 2}"])
+@pytest.mark.parametrize(
+    "wrong", ["{method: best}", "{percentile: 20}", "{optimize: 3}", "{rounds: 2}", "{recipe: mac}"]
+)
 def test_a_way_to_quantize_that_is_none_is_refused(tmp_path: Path, wrong: str) -> None:
     path = write(tmp_path, GOOD.format(name="mine", path="x") + f"quantization: {wrong}\n")
     with pytest.raises(UsageError) as caught:
@@ -210,3 +212,11 @@ def test_the_recipe_of_a_config_compiles_in_the_way_that_it_chooses() -> None:
     config = entry.config.model_copy(update={"quantization": Numbers(method="minmax", optimize=0)})
     options = options_of(recipe_of(replace(entry, config=config)))
     assert (options.method, options.percentile, options.optimize) == ("minmax", None, 0)
+
+
+@pytest.mark.parametrize("named", ["mac-only", "mine.yaml"])
+def test_a_config_may_name_a_recipe_of_the_package_or_a_file_beside_it(tmp_path: Path, named: str) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    text = GOOD.format(name="mine", path="m.onnx") + f"quantization: {{recipe: {named}}}\n"
+    options = options_of(recipe_of(find(str(write(tmp_path, text)))))
+    assert options.recipe == (named if named == "mac-only" else str(tmp_path / named))

@@ -1,0 +1,119 @@
+"""A recipe and the stages of a model  ->  what it changes, by the tensor whose range decides a format.
+
+Tensors that share a format change together: what an entry says of one is said of all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from axtool.errors import UsageError
+from axtool.graph.sites import sites_of
+from axtool.graph.split import Stage
+from axtool.quant.matches import Hit
+from axtool.quant.ranges import Ranges
+from axtool.quant.recipe_file import RecipeFile
+from axtool.quant.ties import tie
+from axtool.types import Quantization
+
+log = logging.getLogger("axtool")
+
+Range = tuple[float, float]
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What is different from the recipe that is tried, by tensor; `why` names the entries in words."""
+
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    methods: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    wide: tuple[str, ...] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
+    symmetric: bool = False
+    per_tensor: bool = False
+
+    def over(self, ranges: Ranges) -> Ranges:
+        """Ranges with those of the recipe in their places."""
+        return replace(ranges, tensors={**ranges.tensors, **self.ranges}) if self.ranges else ranges
+
+    def explained(self, numbers: Quantization) -> Quantization:
+        """The same numbers; where an entry decided, the reason names it."""
+        told = {name: f"{numbers.reasons.get(name, '')}; {why}" for name, why in self.why.items()}
+        shown = {name: text for name, text in told.items() if name in numbers.formats}
+        return replace(numbers, reasons={**numbers.reasons, **shown}) if shown else numbers
+
+
+def overrides_of(file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage]) -> Overrides:
+    """What the recipe changes in these stages; `found` is what its entries mean. Later entries win.
+
+    Warns of an entry that has something to say of tensors, none of which is on the device and open to change.
+    """
+    roots, given = _roots(stages)
+    ranges: dict[str, Range] = {}
+    methods: dict[str, tuple[str, float]] = {}
+    wide: dict[str, str] = {}
+    why: dict[str, dict[str, str]] = {}
+    for number, (entry, hit) in enumerate(zip(file.layers, found, strict=True), 1):
+        source = f"layer entry {number} of recipe '{file.name}'"
+        mine = {name: roots[name] for name in hit.tensors if name in roots}
+        free = {name: tops for name, tops in mine.items() if not given.intersection(tops)}
+        if entry.format != "float" and not free:
+            held = "have formats that the model brings" if mine else "are not on the device"
+            log.warning("%s changes nothing: %s %s", source, _some(hit.tensors), held)
+        for name, tops in free.items():
+            for top in tops:
+                if entry.format is not None:
+                    wide.pop(top, None)
+                    if entry.format == "int16":
+                        wide[top] = name
+                    _note(why, (name, top), "format", f"{entry.format} by {source}" if entry.format == "int16" else "")
+                if entry.range is not None or entry.way is not None:
+                    ranges.pop(top, None)
+                    methods.pop(top, None)
+                    told = f"range by {source}" if entry.way is None else f"{entry.way[0]} by {source}"
+                    _note(why, (name, top), "range", told)
+                if entry.range is not None:
+                    ranges[top] = (entry.range[0], entry.range[1])
+                elif entry.way is not None:
+                    methods[top] = entry.way
+    words = {name: "; ".join(text for text in parts.values() if text) for name, parts in why.items()}
+    told_of = {name: text for name, text in words.items() if text}
+    symmetric, per_tensor = file.activations.symmetric, file.weights.granularity == "tensor"
+    return Overrides(ranges, methods, tuple(wide), told_of, symmetric, per_tensor)
+
+
+def refuse_wide(overrides: Overrides) -> Overrides:
+    """The overrides, none of which asks for int16. Raises UsageError naming the tensors for which one does."""
+    if overrides.wide:
+        raise UsageError(
+            f"format int16 is not there yet, and the recipe asks for it: {_some(overrides.wide)}",
+            hint="use format float, which leaves the node to the host",
+            code="no-int16",
+        )
+    return overrides
+
+
+def _note(why: dict[str, dict[str, str]], names: Iterable[str], aspect: str, text: str) -> None:
+    for name in names:
+        why.setdefault(name, {})[aspect] = text
+
+
+def _roots(stages: Sequence[Stage]) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+    """For each tensor of the device the ones that decide its format, one a stage; and what has a format already."""
+    roots: dict[str, dict[str, None]] = {}
+    given: set[str] = set()
+    for stage in stages:
+        if stage.kind == "device":
+            mine = [name for name, fmt in stage.given.items() if fmt.kind == "int8"]
+            given |= set(mine)
+            for name, top in tie(sites_of(stage.model), stage.inputs, stage.outputs, mine).root.items():
+                roots.setdefault(name, {})[top] = None
+    return {name: tuple(tops) for name, tops in roots.items()}, given
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + more

@@ -1,0 +1,282 @@
+"""`axtool compile --recipe`: what a recipe changes, what the file keeps of it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from axtool.artefact import axm
+from axtool.cli.compile_command import RECIPE_HELP
+from axtool.quant.recipe_file import list_recipes
+from axtool.runtime.model import load
+from axtool.types import QFormat
+from tests import tiny
+from tests.tiny import Ran, axtool
+
+RESIDUAL = """(float[1,4,8,8] x) => (float[1,6] y) {
+  a = Conv <kernel_shape=[3,3], pads=[1,1,1,1]> (x, w1, b1)
+  r = Relu(a)
+  b = Conv <kernel_shape=[3,3], pads=[1,1,1,1]> (r, w2)
+  s = Add(b, r)
+  q = Sigmoid(s)
+  p = GlobalAveragePool(q)
+  f = Flatten(p)
+  y = Gemm <transB=1> (f, w3)
+}"""
+WEIGHTS = {"w1": (4, 4, 3, 3), "b1": (4,), "w2": (4, 4, 3, 3), "w3": (6, 4)}
+
+
+@pytest.fixture
+def net(work: Path) -> Path:
+    np.savez(work / "d.npz", x=np.random.default_rng(3).normal(0, 1, (16, 4, 8, 8)).astype(np.float32))
+    return tiny.save(work / "net.onnx", RESIDUAL, WEIGHTS)
+
+
+def recipe(work: Path, layers: list[dict[str, Any]], name: str = "mine.yaml", **rest: Any) -> Path:
+    path = work / name
+    path.write_text(yaml.safe_dump({"schema": "axtool.quant/1", **rest, "layers": layers}))
+    return path
+
+
+def compiled(net: Path, *words: object, out: str = "m.axm") -> Ran:
+    ran = axtool("compile", net, "--calib", "d.npz", "-o", out, "--force", *words)
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def formats(path: str | Path = "m.axm") -> dict[str, QFormat]:
+    return {name: t.format for s in axm.read(Path(path)).device_stages for name, t in s.plan.program.tensors.items()}
+
+
+def reasons(net: Path, *words: object) -> dict[str, str]:
+    rows = compiled(net, *words, "--explain", "--json").document["explain"]
+    return {row["tensor"]: row["why"] for row in rows}
+
+
+@pytest.mark.parametrize(("level", "name"), [("0", "plain"), ("1", "default"), ("2", "everything")])
+def test_a_level_gives_the_bytes_of_its_recipe(net: Path, work: Path, level: str, name: str) -> None:
+    compiled(net, "-O", level, "-q", out="a.axm")
+    compiled(net, "--recipe", name, "-q", out="b.axm")
+    assert (work / "a.axm").read_bytes() == (work / "b.axm").read_bytes()
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_shipped_recipe_compiles_runs_and_agrees_with_float(net: Path, work: Path, name: str) -> None:
+    compiled(net, "--recipe", name, "-q")
+    ran = axtool("verify", "m.axm", "--against", net, "--data", "d.npz", "--layers", "--json")
+    assert (ran.code, ran.document["verdict"]) == (0, "passed")
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_shipped_recipe_is_named_in_the_help(name: str) -> None:
+    assert name in RECIPE_HELP
+
+
+@pytest.mark.parametrize("words", [(), ("-O", "2"), ("--method", "mse"), ("--percentile", "99.9", "-O", "0")])
+def test_the_recipe_in_a_file_compiles_to_the_same_bytes_again(net: Path, work: Path, words: tuple[str, ...]) -> None:
+    compiled(net, *words, "-q", out="a.axm")
+    stored = axtool("info", "a.axm", "--json").document["quantization"]["recipe"]
+    for name, text in (("back.yaml", yaml.safe_dump(stored)), ("back.json", json.dumps(stored))):
+        (work / name).write_text(text)
+        compiled(net, "--recipe", name, "-q", out="b.axm")
+        assert (work / "a.axm").read_bytes() == (work / "b.axm").read_bytes()
+
+
+def test_a_recipe_of_layers_in_a_file_compiles_to_the_same_bytes_again(net: Path, work: Path) -> None:
+    layers = [
+        {"match": {"op": "*"}, "method": "minmax"},
+        {"match": {"region": {"from": "r", "to": "s"}}, "percentile": 99.5},
+        {"match": {"name": "y"}, "range": [-1e-05, 3]},
+        {"match": {"op": ["Gemm"]}, "format": "float"},
+    ]
+    mine = recipe(work, layers, activations={"symmetric": True}, weights={"granularity": "tensor"}, name="my.yaml")
+    compiled(net, "--recipe", mine, "-q", out="a.axm")
+    stored = axtool("info", "a.axm", "--json").document["quantization"]["recipe"]
+    assert [entry["nodes"] for entry in stored["resolved"]["layers"]][2:] == [["Gemm_y"], ["Gemm_y"]]
+    (work / "back.yaml").write_text(yaml.safe_dump(stored))
+    compiled(net, "--recipe", "back.yaml", "-q", out="b.axm")
+    assert (work / "a.axm").read_bytes() == (work / "b.axm").read_bytes()
+
+
+def test_the_file_says_what_was_kept(net: Path, work: Path) -> None:
+    ran = compiled(net, "--json")
+    stored = axtool("info", "m.axm", "--json").document["quantization"]["recipe"]
+    kept = stored["resolved"]["kept"]
+    assert kept in stored["recipes"]
+    assert ran.document["calibration"]["method"].startswith(kept["method"])
+    assert ran.document["calibration"]["recipe"] == "default"
+
+
+def test_info_tells_the_recipe_and_what_its_entries_mean(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"op": "Gemm"}, "format": "float"}, {"match": {"name": "x"}, "range": [-2, 2]}])
+    compiled(net, "--recipe", mine, "-q")
+    text = axtool("info", "m.axm").out
+    assert "  recipe  mine\n          float: 1 node (Gemm_y)\n          range -2 to 2: input (x)\n" in text
+
+
+def test_float_keeps_nodes_on_the_host_and_says_why(net: Path, work: Path) -> None:
+    compiled(net, "--recipe", recipe(work, [{"match": {"op": ["Add", "Gemm"]}, "format": "float"}]), "-q")
+    rows = {row["node"]: row for row in axtool("info", "m.axm", "--json").document["support"]}
+    assert {name for name, row in rows.items() if row["kind"] == "host"} >= {"Add_s", "Gemm_y"}
+    assert rows["Add_s"]["reasons"] == ["The recipe 'mine' keeps it on the host (layer entry 1)."]
+    assert axtool("verify", "m.axm", "--against", net, "--data", "d.npz", "--layers", "-q").code == 0
+
+
+def test_mac_only_leaves_every_mac_and_nothing_else_on_the_device(net: Path, work: Path) -> None:
+    compiled(net, "--recipe", "mac-only", "-q")
+    rows = axtool("info", "m.axm", "--json").document["support"]
+    assert {row["op"] for row in rows if row["kind"] == "device"} == {"Conv", "Gemm"}
+    assert {row["op"] for row in rows if row["kind"] == "host"}.isdisjoint({"Conv", "Gemm"})
+
+
+def test_a_model_of_which_the_recipe_leaves_nothing_is_refused_with_the_reasons(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"op": "*"}, "format": "float"}])
+    ran = axtool("compile", net, "--calib", "d.npz", "--recipe", mine, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (3, "nothing-for-the-device")
+    assert "recipe 'mine' keeps it on the host" in ran.document["error"]["details"][0]
+
+
+def test_a_range_replaces_what_calibration_found(net: Path, work: Path) -> None:
+    compiled(net, "--recipe", recipe(work, [{"match": {"name": "s"}, "range": [-51.0, 204.0]}]), "-q")
+    assert formats()["s"] == QFormat("int8", (1.0,), (-77,))
+
+
+def test_a_range_of_one_tensor_holds_for_all_that_share_its_format(net: Path, work: Path) -> None:
+    compiled(net, "--recipe", recipe(work, [{"match": {"name": "a"}, "range": [0, 25.5]}]), "-q")
+    assert formats()["r"].scale == (np.float32(0.1),)
+
+
+def test_the_later_of_two_entries_wins(net: Path, work: Path) -> None:
+    layers = [{"match": {"name": "s"}, "range": [0, 255]}, {"match": {"op": "*"}, "range": [0, 510]}]
+    compiled(net, "--recipe", recipe(work, layers), "-q")
+    assert {formats()[name].scale for name in ("s", "b", "y")} == {(2.0,)}
+
+
+def test_a_method_of_a_layer_is_that_of_its_tensors_only(net: Path, work: Path) -> None:
+    compiled(net, "-O", "0", "--method", "percentile", "--percentile", "90", "-q", out="narrow.axm")
+    compiled(net, "-O", "0", "--method", "minmax", "-q", out="wide.axm")
+    mine = recipe(work, [{"match": {"name": "s"}, "method": "minmax"}])
+    compiled(net, "-O", "0", "--percentile", "90", "--recipe", mine, "-q")
+    assert formats()["s"] == formats("wide.axm")["s"] != formats("narrow.axm")["s"]
+    assert formats()["b"] == formats("narrow.axm")["b"]
+
+
+def test_a_percentile_of_a_layer_is_found_where_all_else_is_minmax(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"name": "s"}, "percentile": 90}])
+    compiled(net, "-O", "0", "--method", "minmax", "--recipe", mine, "-q")
+    compiled(net, "-O", "0", "--percentile", "90", "-q", out="narrow.axm")
+    assert formats()["s"] == formats("narrow.axm")["s"]
+
+
+def test_symmetric_activations_have_the_zero_point_0(net: Path, work: Path) -> None:
+    compiled(net, "--recipe", "symmetric", "-q")
+    assert {fmt.zero_point for fmt in formats().values() if fmt.kind == "int8"} == {(0,)}
+
+
+def test_weights_per_tensor_have_one_multiplier_a_layer(net: Path, work: Path) -> None:
+    def mantissas(path: str) -> list[int]:
+        program = axm.read(Path(path)).device_stages[0].plan.program
+        layer = next(layer for layer in program.layers if "Conv_b" in layer.origin)
+        params = next(program.constants[name] for name in layer.inputs if name.endswith("params"))
+        return [int(v) for v in np.asarray(params).reshape(-1, 4, 16)[0, 1, :4]]
+
+    compiled(net, "-O", "0", "-q", out="channel.axm")
+    compiled(net, "-O", "0", "--recipe", "per-tensor", "-q", out="tensor.axm")
+    assert len(set(mantissas("channel.axm"))) > len(set(mantissas("tensor.axm"))) == 1
+
+
+def test_explain_names_the_entry_that_decided(net: Path, work: Path) -> None:
+    layers = [{"match": {"name": "s"}, "range": [0, 1]}, {"match": {"name": "b"}, "method": "mse"}]
+    why = reasons(net, "--recipe", recipe(work, layers))
+    assert why["s"].endswith("; range by layer entry 1 of recipe 'mine'")
+    assert why["b"].endswith("; mse by layer entry 2 of recipe 'mine'")
+    assert "recipe" not in why["x"]
+
+
+def test_ranges_from_a_file_leave_a_recipe_its_single_ranges_and_say_so(net: Path, work: Path) -> None:
+    compiled(net, "--save-ranges", "r.json", "-q")
+    mine = recipe(work, [{"match": {"name": "s"}, "range": [0, 255]}])
+    ran = axtool("compile", net, "--ranges", "r.json", "--recipe", mine, "-o", "b.axm")
+    assert "warning: ranges are given: nothing is tried, and of --recipe only" in ran.err
+    assert formats("b.axm")["s"].scale == (1.0,)
+    assert formats("b.axm")["b"] == formats()["b"]
+
+
+def test_a_method_beside_given_ranges_is_said_to_change_nothing(net: Path, work: Path) -> None:
+    compiled(net, "--save-ranges", "r.json", "-q")
+    ran = axtool("compile", net, "--ranges", "r.json", "--method", "mse", "-o", "b.axm")
+    assert "warning: ranges are given: --method changes nothing" in ran.err
+
+
+def test_saved_ranges_hold_what_the_recipe_changed(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"name": "s"}, "range": [0, 255]}])
+    compiled(net, "--recipe", mine, "--save-ranges", "r.json", "-q")
+    assert json.loads((work / "r.json").read_text())["tensors"]["s"] == [0, 255]
+
+
+def test_an_entry_for_the_host_alone_is_said_to_change_nothing(work: Path) -> None:
+    tiny.save(work / "two.onnx", tiny.TWO_STAGES, tiny.TWO_STAGES_WEIGHTS)
+    mine = recipe(work, [{"match": {"op": "Softmax"}, "range": [0, 1]}])
+    words = ("--calib", "random:2", "--input-shape", "image:1,3,8,8", "--recipe", mine)
+    ran = axtool("compile", "two.onnx", *words)
+    assert ran.code == 0
+    assert "layer entry 1 of recipe 'mine' changes nothing: 'chances' are not on the device" in ran.err
+
+
+def test_a_name_that_means_nothing_is_refused_before_any_sample_is_read(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"name": "Conv_aa"}, "format": "float"}])
+    ran = axtool("compile", net, "--calib", "d.npz", "--recipe", mine)
+    assert (ran.code, (work / "net.axm").exists()) == (2, False)
+    assert "net.onnx: the recipe 'mine' does not fit the model: layer entry 1: no node or tensor is called" in ran.err
+    assert "did you mean Conv_a" in ran.err
+    assert "calibrating" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--recipe", "defualt"), "unknown-recipe", "did you mean default?"),
+        (("--recipe", "no.yaml"), "file-not-found", "no.yaml"),
+        (("--recipe", "default", "--method", "mse"), "bad-option", "and so does --method"),
+        (("--recipe", "plain", "--percentile", "99"), "bad-option", "and so does --percentile"),
+        (("--recipe", "everything", "-O", "2"), "bad-option", "and so does --optimize"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(net: Path, words: tuple[str, ...], code: str, said: str) -> None:
+    ran = axtool("compile", net, "--calib", "d.npz", *words, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, code)
+    assert said in ran.err
+
+
+def test_a_recipe_file_is_never_overwritten(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"op": "Conv"}, "format": "int8"}], name="net.axm")
+    (work / "mine.yaml").symlink_to(mine)
+    ran = axtool("compile", net, "--calib", "d.npz", "--recipe", "mine.yaml", "--force")
+    assert (ran.code, "is an input" in ran.err) == (2, True)
+
+
+def test_a_recipe_that_a_hostile_file_claims_is_refused_cleanly(net: Path, work: Path) -> None:
+    compiled(net, "-q")
+    data = (work / "m.axm").read_bytes()
+    (work / "m.axm").write_bytes(data.replace(b"axtool.quant/1", b"axtool.quant/9"))
+    ran = axtool("verify", "m.axm", "--against", net, "--data", "d.npz")
+    assert (ran.code, "the recipe in the file: not a recipe" in ran.err) == (2, True)
+
+
+def test_the_numbers_of_a_recipe_do_not_depend_on_the_number_of_processes(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"name": "s"}, "percentile": 99}, {"match": {"op": "Gemm"}, "format": "float"}])
+    for jobs in ("1", "2"):
+        compiled(net, "--recipe", mine, "-j", jobs, "-q", out=f"{jobs}.axm")
+    assert (work / "1.axm").read_bytes() == (work / "2.axm").read_bytes()
+
+
+def test_a_compiled_model_of_a_recipe_runs_on_both_engines_alike(net: Path, work: Path) -> None:
+    compiled(net, "--recipe", "symmetric", "-q")
+    feeds = {"x": np.load("d.npz")["x"][:1]}
+    one, other = (load(work / "m.axm", engine=engine).run(feeds).outputs["y"] for engine in ("reference", "native"))
+    np.testing.assert_array_equal(one, other)
