@@ -15,6 +15,11 @@ void check_view(const View &v, const Sizes &sizes) {
   want(v.end() <= size, "bytes ", v.offset, "..", v.end(), " leave ", v.memory ? "ocm" : "ext", " of ", size, " bytes");
 }
 
+// Does some number of `bytes` in this box begin elsewhere than at a multiple of its size?
+static bool splits_numbers(const View &v, const Box &box, int64_t bytes) {
+  return v.at(box.y, box.x, box.c) % bytes || (box.h > 1 && v.row % bytes) || (box.w > 1 && v.pixel % bytes);
+}
+
 std::string lacking(const Layer &layer, const Box &tile, int64_t part, const std::vector<View> &reads) {
   Box needs[kMaxReads];
   const OpInfo &op = op_info(layer.op);
@@ -23,11 +28,10 @@ std::string lacking(const Layer &layer, const Box &tile, int64_t part, const std
     const View &v = reads[i];
     if (!empty(needs[i]) && !contains(v.box, needs[i]))
       return "operand " + std::to_string(i) + " needs " + to_string(needs[i]) + ", the view has " + to_string(v.box);
-    // Numbers of several bytes come after the first operand, at multiples of their size.
-    if (i > 1 || op.alignment == 4) {
-      const int64_t size = i == 0 || (i == 1 && op.reads == 3) ? 1 : i == 3 ? 2 : 4;
-      if (v.at(0, 0, needs[i].c) % size) return "operand " + std::to_string(i) + " begins inside a number";
-    }
+    const int bytes = number_bytes(layer, int(i));
+    const bool tensor = i == 0 || layer.op == Op::wide_add || layer.op == Op::wide_mul;
+    if (bytes > 1 && !empty(needs[i]) && (splits_numbers(v, needs[i], bytes) || (tensor && v.box.c % bytes)))
+      return "operand " + std::to_string(i) + " begins inside a number";
   }
   return "";
 }
@@ -42,11 +46,15 @@ static void check_compute(const Command &c, const Layer &layer) {
   const std::string why = lacking(layer, c.tile, c.part, c.reads);
   want(why.empty(), name, ": ", why);
   want(empty(box) || contains(c.writes[0].box, box), name, ": the view of the output ", c.writes[0].box, " lacks ", box);
+  const int bytes = number_bytes(layer, -1);
+  want(empty(box) || (!splits_numbers(c.writes[0], box, bytes) && c.writes[0].box.c % bytes == 0), name,
+       ": the output begins inside a number");
   double work = double(c.tile.h) * double(c.tile.w) * double(c.tile.n);
-  if (layer.op == Op::conv || layer.op == Op::depthwise || layer.op == Op::conv_transpose || layer.op == Op::avg_pool ||
-      layer.op == Op::max_pool)
+  if (layer.op <= Op::conv_transpose || layer.op == Op::avg_pool || layer.op == Op::max_pool ||
+      layer.op == Op::wide_conv || layer.op == Op::wide_depthwise || layer.op == Op::wide_avg_pool)
     work *= double(layer.get("kernel", 0)) * double(layer.get("kernel", 1));
-  if (layer.op == Op::conv || layer.op == Op::conv_transpose) work *= double(layer.in.c) / double(layer.get("group"));
+  if (layer.op == Op::conv || layer.op == Op::conv_transpose || layer.op == Op::wide_conv)
+    work *= double(layer.in.c) / double(layer.get("group"));
   want(work < kMaxWork, name, ": more than 2^46 operations");
 }
 

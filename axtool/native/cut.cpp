@@ -54,13 +54,33 @@ static void cut_mac(Step &step, int threads, Isa isa) {
   cut_grid(step, pieces.rows, step.tile.w, pieces.channels);
 }
 
+// The same choice for wide_conv and wide_depthwise: rows, or whole blocks of 16 channels where they share better.
+static void cut_wide_mac(Step &step, int threads) {
+  constexpr double kWorthAThread = 400000;  // products
+  const Box &t = step.tile;
+  const Layer &l = *step.layer;
+  const bool depthwise = l.op == Op::wide_depthwise;
+  const int64_t x_bytes = l.get("x_bytes"), out_bytes = l.get("out_bytes"), group = l.get("group");
+  const double taps = double(l.get("kernel", 0)) * double(l.get("kernel", 1));
+  const double inputs = depthwise ? 1 : double(l.in.c / x_bytes / group);
+  if (taps * inputs * double(t.h * t.w * (t.n / out_bytes)) < kWorthAThread) return cut_grid(step, t.h, t.w, t.n);
+  const bool whole_blocks = depthwise || group == 1 || l.out.c / out_bytes / group % 16 == 0;
+  const int64_t blocks = ceil_div(t.n / out_bytes, 16);
+  if (whole_blocks && unevenness(blocks, threads) < unevenness(t.h, threads))
+    return cut_grid(step, t.h, t.w, ceil_div(blocks, threads) * 16 * out_bytes);
+  cut_grid(step, ceil_div(t.h, threads), t.w, t.n);
+}
+
 void cut_step(Step &step, int threads, Isa isa) {
   const Box &t = step.tile;
   step.pieces.clear();
   if (step.staged || threads == 1) return cut_grid(step, t.h, t.w, t.n);
   if (is_mac(step)) return cut_mac(step, threads, isa);
+  if (step.layer && (step.layer->op == Op::wide_conv || step.layer->op == Op::wide_depthwise))
+    return cut_wide_mac(step, threads);
   const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
   if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
+  // multiples of 64 bytes from the beginning of the tile never cut a number
   if (t.n >= 64 * count) return cut_grid(step, t.h, t.w, round_up(ceil_div(t.n, count), 64));
   cut_grid(step, t.h, ceil_div(t.w, std::min(count, t.w)), t.n);
 }

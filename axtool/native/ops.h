@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "loops.h"
 #include "mac/mac.h"
@@ -47,13 +48,15 @@ struct OpInfo {
   void (*needs)(const Layer &, const Box &tile, int64_t part, Box *of);  // the box of each read; may be empty
   size_t (*scratch)(const Call &);
   void (*run)(const Call &);
-  int alignment;                                                         // in bytes, of the last reads' numbers
   bool elementwise;                                                      // reads[0] may be written in place
 };
 const OpInfo &op_info(Op op);
 
 // A command's operands: as many as `op_info(op).reads`, and the table of a MAC op with act 1.
 int reads_of(const Layer &layer);
+// Bytes of a number of a read, or of the result (read -1): int32 params and counts, tables, tensors of int16, else 1.
+int number_bytes(const Layer &layer, int read);
+inline bool is_wide(Op op) { return op >= Op::wide_conv; }
 // The part of the tile that the command fills (all of it, but for concat).
 Box written(const Layer &layer, const Box &tile, int64_t part);
 
@@ -73,6 +76,13 @@ void check_int8(const Layer &layer, const char *field);
 void check_scale(const Layer &layer, const char *m, const char *f);
 void check_limits(const Layer &layer);  // lo, hi
 void check_same_dims(const Layer &layer);
+// of a wide op: bytes of its operands (the last is the output's), and how its channels divide into numbers
+void check_bytes(const Layer &layer, std::initializer_list<const char *> fields);
+void check_zero_point(const Layer &layer, const char *field, const char *bytes);
+void check_wide_limits(const Layer &layer);
+// A box of the output whose channels are counted in numbers; throws Refusal if it cuts one.
+Box in_numbers(const Layer &layer, const Box &tile);
+inline Box in_bytes(Box numbers, int64_t bytes) { return numbers.c *= bytes, numbers.n *= bytes, numbers; }
 
 // Windows: kernel, stride, dilation and pad of an axis (0 rows, 1 columns).
 struct Window {
@@ -96,6 +106,7 @@ inline void copy_box(const Source &x, const Sink &y, const Box &from, const Box 
 
 extern const OpInfo conv_op, depthwise_op, conv_transpose_op, add_op, mul_op, concat_op, requantize_op, slice_op, pad_op,
     max_pool_op, avg_pool_op, resize_nearest_op, resize_linear_op, lut_op, transpose_op, reshape_op, depth_to_space_op,
-    space_to_depth_op;
+    space_to_depth_op, wide_conv_op, wide_depthwise_op, wide_add_op, wide_mul_op, wide_requantize_op, wide_lut_op,
+    wide_avg_pool_op;
 
 }  // namespace axtool

@@ -4,26 +4,35 @@
 
 namespace axtool {
 
+// The fields of an op and those of its form on numbers of one or two bytes.
+static std::vector<Field> wide(std::vector<Field> fields, std::initializer_list<const char *> bytes) {
+  for (const char *name : bytes) fields.push_back({name, 1});
+  return fields;
+}
+
 const std::vector<OpFields> &op_fields() {
   static const std::vector<Field> mac = {{"kernel", 2}, {"stride", 2}, {"dilation", 2}, {"pad", 2}, {"group", 1},
                                          {"x_zp", 1},   {"out_zp", 1}, {"lo", 1},       {"hi", 1},  {"act", 1}};
+  static const std::vector<Field> add = {{"a", 3},      {"b", 3},   {"zp_a", 1}, {"m_a", 1}, {"f_a", 1}, {"zp_b", 1}, {"m_b", 1},
+                                         {"f_b", 1}, {"out_zp", 1}, {"lo", 1},  {"hi", 1},  {"sub", 1}};
+  static const std::vector<Field> mul = {{"a", 3}, {"b", 3},      {"zp_a", 1}, {"zp_b", 1}, {"m", 1},
+                                         {"f", 1}, {"out_zp", 1}, {"lo", 1},   {"hi", 1}};
+  static const std::vector<Field> requantize = {{"zp", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}};
+  static const std::vector<Field> avg_pool = {{"kernel", 2},  {"stride", 2},      {"dilation", 2}, {"pad", 2},
+                                              {"pad_end", 2}, {"include_pad", 1}, {"zp", 1},       {"out_zp", 1},
+                                              {"lo", 1},      {"hi", 1}};
   static const std::vector<OpFields> table = {
       {"conv", mac},
       {"depthwise", mac},
       {"conv_transpose", mac},
-      {"add",
-       {{"a", 3}, {"b", 3}, {"zp_a", 1}, {"m_a", 1}, {"f_a", 1}, {"zp_b", 1}, {"m_b", 1}, {"f_b", 1}, {"out_zp", 1},
-        {"lo", 1}, {"hi", 1}, {"sub", 1}}},
-      {"mul",
-       {{"a", 3}, {"b", 3}, {"zp_a", 1}, {"zp_b", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"add", add},
+      {"mul", mul},
       {"concat", {{"axis", 1}, {"out_zp", 1}, {"parts", -1}}},
-      {"requantize", {{"zp", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"requantize", requantize},
       {"slice", {{"start", 3}, {"step", 3}}},
       {"pad", {{"before", 3}, {"mode", 1}, {"value", 1}}},
       {"max_pool", {{"kernel", 2}, {"stride", 2}, {"dilation", 2}, {"pad", 2}}},
-      {"avg_pool",
-       {{"kernel", 2}, {"stride", 2}, {"dilation", 2}, {"pad", 2}, {"pad_end", 2}, {"include_pad", 1}, {"zp", 1},
-        {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"avg_pool", avg_pool},
       {"resize_nearest", {{"factor", 2}}},
       {"resize_linear", {{"factor", 2}, {"mode", 1}, {"zp", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}}},
       {"lut", {{"per_channel", 1}}},
@@ -31,6 +40,13 @@ const std::vector<OpFields> &op_fields() {
       {"reshape", {}},
       {"depth_to_space", {{"block", 1}, {"mode", 1}}},
       {"space_to_depth", {{"block", 1}}},
+      {"wide_conv", wide(mac, {"x_bytes", "out_bytes"})},
+      {"wide_depthwise", wide(mac, {"x_bytes", "out_bytes"})},
+      {"wide_add", wide(add, {"a_bytes", "b_bytes", "out_bytes"})},
+      {"wide_mul", wide(mul, {"a_bytes", "b_bytes", "out_bytes"})},
+      {"wide_requantize", wide(requantize, {"x_bytes", "out_bytes"})},
+      {"wide_lut", {{"lo", 1}, {"hi", 1}, {"x_bytes", 1}, {"out_bytes", 1}}},
+      {"wide_avg_pool", wide(avg_pool, {"x_bytes", "out_bytes"})},
   };
   return table;
 }

@@ -18,12 +18,10 @@ def check_layer(op: str, in_dims: Dims, out_dims: Dims, attrs: Mapping[str, Any]
     """Raises ValueError with the first reason why no engine could run this layer."""
     if not all(1 <= size <= LARGEST for size in (*in_dims, *out_dims)):
         raise ValueError(f"{op}: {in_dims} -> {out_dims} is not a size")
-    faults = chain(
-        _bytes(op, in_dims, out_dims, attrs),
-        _numbers(attrs),
-        _family(narrow(op), _counted(in_dims, in_bytes(attrs)), _counted(out_dims, out_bytes(attrs)), attrs),
-    )
-    for fault in faults:  # lazily: the later believe the earlier
+    for fault in chain(_bytes(op, in_dims, out_dims, attrs), _numbers(attrs)):  # lazily: the later believe the earlier
+        raise ValueError(f"{op}: {fault}")
+    given, made = _counted(in_dims, in_bytes(attrs)), _counted(out_dims, out_bytes(attrs))
+    for fault in _family(narrow(op), given, made, attrs):
         raise ValueError(f"{op}: {fault}")
 
 

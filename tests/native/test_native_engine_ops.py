@@ -2,145 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import qfp
-from axtool.ops.boxes import Job, is_empty
-from axtool.ops.encoding import FIELDS, OPCODES, WIDTHS, encode_command, ragged
+from axtool.ops.boxes import Job
+from axtool.ops.encoding import FIELDS, WIDTHS
 from axtool.ops.packing import conv_block_bytes, depthwise_block_bytes, pack_params
-from axtool.ops.regions import needed, reads_of
-from axtool.sim.engine import open_engine
-from axtool.types import Command, Tile, View
-
-native = pytest.importorskip("axtool.native._native")
-
-CHANNELS = (1, 3, 7, 16, 17, 32, 65)
-EXAMPLES = settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+from axtool.types import Tile
+from tests.native.one_command import (
+    EXAMPLES,
+    Fixed,
+    Memory,
+    box_in,
+    channels,
+    limits,
+    native,
+    same_bytes,
+    scale,
+    seeded,
+    small,
+    window,
+    wsum_of,
+    zero_points,
 )
-
-
-def op_row(op: str, in_dims: tuple[int, int, int], out_dims: tuple[int, int, int], attrs: dict[str, Any]) -> list[int]:
-    row = [OPCODES[op], *in_dims, *out_dims]
-    for name in FIELDS[op]:
-        row += [int(v) for v in (attrs[name] if name in WIDTHS else (attrs[name],))]
-    return row
-
-
-class Memory:
-    """Two memories of random bytes, and views handed out of them without overlap."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.used = {"ext": 0, "ocm": 0}
-        self.values: list[tuple[View, NDArray[np.uint8]]] = []
-
-    def view(self, tile: Tile, *, numbers: NDArray[Any] | None = None, align: int = 1) -> View:
-        memory = str(self.random.choice(["ext", "ocm"]))
-        pixel = tile.n + int(self.random.choice([0, 0, 1, 5, 64]))
-        row = (tile.w - 1) * pixel + tile.n + int(self.random.choice([0, 0, 3, 64]))
-        offset = self.used[memory] + int(self.random.integers(0, 40))
-        offset += -offset % align
-        view = View(memory, offset, tile, row, pixel)  # type: ignore[arg-type]
-        self.used[memory] = offset + (tile.h - 1) * row + (tile.w - 1) * pixel + tile.n
-        if numbers is not None:
-            self.values.append((view, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)))
-        return view
-
-    def images(self) -> dict[str, NDArray[np.uint8]]:
-        images = {name: self.random.integers(0, 256, size, np.uint8) for name, size in self.used.items()}
-        for view, numbers in self.values:
-            images[view.memory][view.offset : view.offset + view.tile.n] = numbers[: view.tile.n]
-        return images
-
-
-def same_bytes(job: Job, memory: Memory, flat: dict[int, NDArray[Any]]) -> None:
-    """Build the views of one command, run it on both engines and every instruction set, compare both memories."""
-    reads = []
-    for index in range(reads_of(job.op, job.attrs.get("act", 0))):
-        box = needed(job, index)
-        if index in flat:
-            data = np.ascontiguousarray(flat[index]).reshape(-1).view(np.uint8)
-            first = box.c if memory.random.integers(2) else 0  # the part that is needed, or from the beginning
-            end = len(data) if job.op == "avg_pool" else box.c + box.n
-            reads.append(memory.view(Tile(0, 0, first, 1, 1, end - first), numbers=data[first:end], align=64))
-            continue
-        if is_empty(box):
-            box = Tile(0, 0, 0, 1, 1, 1)
-        more = [int(v) for v in memory.random.integers(0, 3, 6)]  # a view may hold more than is needed
-        y, x, c = max(box.y - more[0], 0), max(box.x - more[1], 0), max(box.c - more[2], 0)
-        reads.append(
-            memory.view(
-                Tile(y, x, c, box.y + box.h - y + more[3], box.x + box.w - x + more[4], box.c + box.n - c + more[5])
-            )
-        )
-    write = memory.view(job.tile)
-    command = Command("compute", "mac", 0, job.tile, tuple(reads), (write,), job.part)
-    rows = (*ragged([op_row(job.op, job.in_dims, job.out_dims, dict(job.attrs))]), *ragged([encode_command(command)]))
-    images = memory.images()
-    want = {name: image.copy() for name, image in images.items()}
-    open_engine("reference", *rows, memory.used).run(want["ext"], want["ocm"])
-    for isa in native.cpu()["isas"]:
-        for threads in (1, 2):
-            got = {name: image.copy() for name, image in images.items()}
-            open_engine("native", *rows, memory.used, threads=threads, isa=isa).run(got["ext"], got["ocm"])
-            for name in images:
-                np.testing.assert_array_equal(
-                    got[name], want[name], err_msg=f"{isa}, {threads} threads: {name} of {job}"
-                )
-
-
-Draw = Callable[[st.SearchStrategy[Any]], Any]
-small = st.integers(1, 12)
-channels = st.sampled_from(CHANNELS)
-zero_points = st.integers(-128, 127)
-
-
-def box_in(draw: Draw, dims: tuple[int, int, int], step: int = 1) -> Tile:
-    """A box of a tensor, half of the time all of it; channels begin at a multiple of `step`."""
-    if draw(st.booleans()):
-        return Tile(0, 0, 0, *dims)
-    y, x = draw(st.integers(0, dims[0] - 1)), draw(st.integers(0, dims[1] - 1))
-    c = draw(st.integers(0, (dims[2] - 1) // step)) * step
-    return Tile(y, x, c, *(draw(st.integers(1, size - at)) for size, at in zip(dims, (y, x, c), strict=True)))
-
-
-def scale(draw: Draw, largest: float = 8.0) -> tuple[int, int]:
-    return qfp(draw(st.floats(1e-7, largest)))
-
-
-def limits(draw: Draw) -> tuple[int, int]:
-    lo, hi = sorted((draw(zero_points), draw(zero_points)))
-    return draw(st.sampled_from([(-128, 127), (lo, hi)]))
-
-
-def seeded(draw: Draw) -> Memory:
-    return Memory(draw(st.integers(0, 2**32 - 1)))
-
-
-def window(draw: Draw, dims: tuple[int, int, int]) -> tuple[dict[str, Any], tuple[int, int]]:
-    """Kernel, stride, dilation, pad that leave at least one output position, and how many they leave."""
-    kernel, stride = (
-        (draw(st.integers(1, 5)), draw(st.integers(1, 5))),
-        (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
-    )
-    dilation = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
-    pad, out = [], []
-    for k, s, d, size in zip(kernel, stride, dilation, dims, strict=False):
-        before, after = draw(st.integers(0, 6)), draw(st.integers(0, 6))
-        out.append(max((size + before + after - (k - 1) * d - 1) // s + 1, 1))
-        pad.append(before)
-    return {"kernel": kernel, "stride": stride, "dilation": dilation, "pad": tuple(pad)}, (out[0], out[1])
 
 
 @pytest.mark.parametrize("op", ["conv", "depthwise", "conv_transpose"])
@@ -180,12 +67,6 @@ def test_mac_ops_have_the_bytes_of_the_reference(op: str, data: st.DataObject) -
     params = pack_params(bias, m, f, wsum_of(weights, blocks, op == "depthwise"))
     flat = {1: weights, 2: params, 3: np.sort(memory.random.integers(-(2**14), 2**14, 1025)).astype(np.int16)}
     same_bytes(Job(op, (h, w, cin), dims, attrs, tile), memory, flat)
-
-
-def wsum_of(weights: NDArray[np.int8], blocks: int, depthwise: bool) -> NDArray[np.int64]:
-    """Sum of the weights of each lane of each block."""
-    lanes = weights.reshape(blocks, -1, 16, 1 if depthwise else 4).astype(np.int64)
-    return lanes.sum(axis=(1, 3)).reshape(-1)
 
 
 @pytest.mark.parametrize("op", ["add", "mul"])
@@ -236,19 +117,6 @@ def test_mul_is_exact_for_every_pair_of_numbers(factor: float) -> None:
     every = np.arange(256, dtype=np.uint8)
     memory.random = Fixed(every.repeat(256), every)  # type: ignore[assignment]
     same_bytes(job, memory, {})
-
-
-class Fixed:
-    """In place of random numbers: no gaps between views, and these bytes in ext."""
-
-    def __init__(self, *values: NDArray[np.uint8]) -> None:
-        self.bytes = np.concatenate(values)
-
-    def choice(self, options: list[Any]) -> Any:
-        return options[0]
-
-    def integers(self, low: int, high: int, size: int = 0, dtype: Any = int) -> Any:
-        return np.resize(self.bytes, size).astype(dtype) if dtype is np.uint8 else np.zeros(size, int) if size else 0
 
 
 @pytest.mark.parametrize("op", ["requantize", "lut", "reshape", "transpose", "slice", "pad"])

@@ -10,13 +10,30 @@ const OpInfo &op_info(Op op) {
   static const OpInfo *const table[] = {
       &conv_op,     &depthwise_op, &conv_transpose_op, &add_op,           &mul_op,           &concat_op,
       &requantize_op, &slice_op,   &pad_op,            &max_pool_op,      &avg_pool_op,      &resize_nearest_op,
-      &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op};
+      &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op,
+      &wide_conv_op, &wide_depthwise_op, &wide_add_op, &wide_mul_op,     &wide_requantize_op, &wide_lut_op,
+      &wide_avg_pool_op};
   return *table[size_t(op)];
 }
 
-int reads_of(const Layer &layer) {
-  const bool mac = layer.op == Op::conv || layer.op == Op::depthwise || layer.op == Op::conv_transpose;
-  return op_info(layer.op).reads + (mac && layer.get("act") ? 1 : 0);
+static bool is_mac(Op op) {
+  return op == Op::conv || op == Op::depthwise || op == Op::conv_transpose || op == Op::wide_conv ||
+         op == Op::wide_depthwise;
+}
+
+int reads_of(const Layer &layer) { return op_info(layer.op).reads + (is_mac(layer.op) && layer.get("act") ? 1 : 0); }
+
+int number_bytes(const Layer &layer, int read) {
+  if (read < 0) return is_wide(layer.op) ? int(layer.get("out_bytes")) : 1;
+  if (is_mac(layer.op) && read > 0) return read == 1 ? 1 : read == 2 ? 4 : 2;
+  switch (layer.op) {
+    case Op::avg_pool: return read ? 4 : 1;
+    case Op::wide_add:
+    case Op::wide_mul: return int(layer.get(read ? "b_bytes" : "a_bytes"));
+    case Op::wide_lut: return int(layer.get("x_bytes")) * (read ? 2 : 1);
+    case Op::wide_avg_pool: return read ? 4 : int(layer.get("x_bytes"));
+    default: return is_wide(layer.op) ? int(layer.get("x_bytes")) : 1;
+  }
 }
 
 static std::string named(const Layer &layer, const char *field) {
@@ -41,6 +58,36 @@ void check_limits(const Layer &layer) {
 void check_same_dims(const Layer &layer) {
   const bool same = layer.in.h == layer.out.h && layer.in.w == layer.out.w && layer.in.c == layer.out.c;
   want(same, std::string(layer.name()) + ": input and output have different dims");
+}
+
+void check_bytes(const Layer &layer, std::initializer_list<const char *> fields) {
+  int64_t most = 0, out = 1;
+  for (const char *field : fields) {
+    out = layer.get(field), most = std::max(most, out);
+    want(out == 1 || out == 2, named(layer, field) + ": want 1 or 2");
+  }
+  want(most == 2, std::string(layer.name()) + ": no operand has numbers of two bytes");
+  want(layer.out.c % out == 0 && layer.in.c % number_bytes(layer, 0) == 0,
+       std::string(layer.name()) + ": channels do not divide into numbers of two bytes");
+}
+
+void check_zero_point(const Layer &layer, const char *field, const char *bytes) {
+  check_int8(layer, field);
+  want(layer.get(bytes) == 1 || layer.get(field) == 0, named(layer, field) + ": want 0, the numbers have two bytes");
+}
+
+void check_wide_limits(const Layer &layer) {
+  const int64_t most = layer.get("out_bytes") == 1 ? 127 : 32767;
+  for (const char *field : {"lo", "hi"})
+    want(layer.get(field) >= -most - 1 && layer.get(field) <= most, named(layer, field) + ": not in the output's range");
+  want(layer.get("lo") <= layer.get("hi"), named(layer, "lo") + ", more than hi");
+}
+
+Box in_numbers(const Layer &layer, const Box &tile) {
+  const int64_t bytes = number_bytes(layer, -1);
+  want(tile.c % bytes == 0 && tile.n % bytes == 0, "the tile ", tile, " cuts a number of two bytes");
+  Box numbers = tile;
+  return numbers.c /= bytes, numbers.n /= bytes, numbers;
 }
 
 Window window_of(const Layer &layer, int axis) {

@@ -2,34 +2,16 @@
 #include <cstring>
 
 #include "../ops.h"
+#include "operands.h"
 
 namespace axtool {
 namespace {
 
 // ---- add, mul: operands whose rows, columns or channels may be single ------------------------------------------------
 
-Dims operand(const Layer &layer, const char *field) {
-  return {layer.get(field, 0), layer.get(field, 1), layer.get(field, 2)};
-}
-
-void check_operands(const Layer &layer) {
-  const Dims a = operand(layer, "a"), b = operand(layer, "b"), &out = layer.out;
-  auto fits = [](int64_t x, int64_t y, int64_t size) { return (x == size && (y == size || y == 1)) || (x == 1 && y == size); };
-  want(fits(a.h, b.h, out.h) && fits(a.w, b.w, out.w) && fits(a.c, b.c, out.c),
-       std::string(layer.name()) + ": a and b do not broadcast to the output");
-}
-
-Box operand_box(const Dims &d, const Box &tile) {
-  Box b = tile;
-  if (d.h == 1) b.y = 0, b.h = 1;
-  if (d.w == 1) b.x = 0, b.w = 1;
-  if (d.c == 1) b.c = 0, b.n = 1;
-  return b;
-}
-
 void needs_of_two(const Layer &layer, const Box &tile, int64_t, Box *of) {
-  of[0] = operand_box(operand(layer, "a"), tile);
-  of[1] = operand_box(operand(layer, "b"), tile);
+  of[0] = operand_box(operand_dims(layer, "a"), tile);
+  of[1] = operand_box(operand_dims(layer, "b"), tile);
 }
 
 // A row of an operand as wide as the tile: where it begins and how far its pixels are apart.
@@ -58,7 +40,7 @@ using Row = void (*)(const Params &, int64_t, int64_t, const int8_t *, int64_t, 
 template <class Params>
 void run_of_two(const Call &call, const Params &params, Row<Params> row) {
   const Box &tile = call.tile;
-  const Dims a_dims = operand(call.layer, "a"), b_dims = operand(call.layer, "b");
+  const Dims a_dims = operand_dims(call.layer, "a"), b_dims = operand_dims(call.layer, "b");
   int8_t *spread = static_cast<int8_t *>(call.scratch);
   const int64_t y_pixel = tile.w == 1 ? tile.n : call.write.pixel;
   for (int64_t y = tile.y; y < tile.y + tile.h; ++y) {
@@ -68,7 +50,7 @@ void run_of_two(const Call &call, const Params &params, Row<Params> row) {
 }
 
 void check_add(const Layer &layer) {
-  check_operands(layer);
+  check_operands(layer, layer.out);
   check_int8(layer, "zp_a"), check_int8(layer, "zp_b"), check_int8(layer, "out_zp"), check_limits(layer);
   check_scale(layer, "m_a", "f_a"), check_scale(layer, "m_b", "f_b");
   want(layer.get("sub") == 0 || layer.get("sub") == 1, "add.sub: want 0 or 1");
@@ -85,7 +67,7 @@ void add(const Call &call) {
 }
 
 void check_mul(const Layer &layer) {
-  check_operands(layer);
+  check_operands(layer, layer.out);
   check_int8(layer, "zp_a"), check_int8(layer, "zp_b"), check_int8(layer, "out_zp"), check_limits(layer);
   check_scale(layer, "m", "f");
 }
@@ -212,10 +194,10 @@ Box written(const Layer &layer, const Box &tile, int64_t part) {
   return intersection(tile, part_box(layer, part));
 }
 
-const OpInfo add_op = {2, check_add, needs_of_two, scratch_of_two, add, 1, false};
-const OpInfo mul_op = {2, check_mul, needs_of_two, scratch_of_two, mul, 1, false};
-const OpInfo requantize_op = {1, check_requantize, needs_same, no_scratch, run_requantize, 1, true};
-const OpInfo lut_op = {2, check_lut, needs_lut, no_scratch, lut, 1, true};
-const OpInfo concat_op = {1, check_concat, needs_concat, no_scratch, concat, 1, false};
+const OpInfo add_op = {2, check_add, needs_of_two, scratch_of_two, add, false};
+const OpInfo mul_op = {2, check_mul, needs_of_two, scratch_of_two, mul, false};
+const OpInfo requantize_op = {1, check_requantize, needs_same, no_scratch, run_requantize, true};
+const OpInfo lut_op = {2, check_lut, needs_lut, no_scratch, lut, true};
+const OpInfo concat_op = {1, check_concat, needs_concat, no_scratch, concat, false};
 
 }  // namespace axtool

@@ -94,7 +94,7 @@ MacTask mac_task(const Call &call) {
   return t;
 }
 
-const OpInfo conv_op = {3, check, needs, scratch, run, 4, false};
+const OpInfo conv_op = {3, check, needs, scratch, run, false};
 const OpInfo depthwise_op = conv_op;
 const OpInfo conv_transpose_op = conv_op;
 

@@ -281,11 +281,11 @@ void space_to_depth(const Call &call) {
 
 }  // namespace
 
-const OpInfo slice_op = {1, check_slice, needs_slice, no_scratch, slice, 1, false};
-const OpInfo pad_op = {1, check_pad, needs_pad, no_scratch, pad, 1, false};
-const OpInfo transpose_op = {1, check_transpose, needs_transpose, no_scratch, transpose, 1, false};
-const OpInfo reshape_op = {1, check_same_count, needs_reshape, no_scratch, reshape, 1, false};
-const OpInfo depth_to_space_op = {1, check_depth_to_space, needs_depth_to_space, no_scratch, depth_to_space, 1, false};
-const OpInfo space_to_depth_op = {1, check_space_to_depth, needs_space_to_depth, no_scratch, space_to_depth, 1, false};
+const OpInfo slice_op = {1, check_slice, needs_slice, no_scratch, slice, false};
+const OpInfo pad_op = {1, check_pad, needs_pad, no_scratch, pad, false};
+const OpInfo transpose_op = {1, check_transpose, needs_transpose, no_scratch, transpose, false};
+const OpInfo reshape_op = {1, check_same_count, needs_reshape, no_scratch, reshape, false};
+const OpInfo depth_to_space_op = {1, check_depth_to_space, needs_depth_to_space, no_scratch, depth_to_space, false};
+const OpInfo space_to_depth_op = {1, check_space_to_depth, needs_space_to_depth, no_scratch, space_to_depth, false};
 
 }  // namespace axtool

@@ -4,15 +4,14 @@
 #include <stdexcept>
 
 #include "../ops.h"
+#include "pool_counts.h"
 
 namespace axtool {
-namespace {
 
 constexpr int64_t kMaxCells = int64_t(1) << 22;  // |sum of (q - zp)| < 2^31
 
-void check_pool(const Layer &layer) {
+void check_pool_window(const Layer &layer) {
   check_window(layer);
-  want(layer.in.c == layer.out.c, std::string(layer.name()) + ": input and output have different channels");
   const int64_t cells = std::min(layer.get("kernel", 0), layer.in.h) * std::min(layer.get("kernel", 1), layer.in.w);
   want(cells <= kMaxCells, std::string(layer.name()) + ": a window of more than 2^22 cells");
 }
@@ -21,6 +20,13 @@ Box pool_box(const Layer &layer, const Box &tile) {
   const Interval y = looked_at(window_of(layer, 0), tile.y, tile.h, layer.in.h);
   const Interval x = looked_at(window_of(layer, 1), tile.x, tile.w, layer.in.w);
   return {y.first, x.first, tile.c, y.count, x.count, tile.n};
+}
+
+namespace {
+
+void check_pool(const Layer &layer) {
+  check_pool_window(layer);
+  want(layer.in.c == layer.out.c, std::string(layer.name()) + ": input and output have different channels");
 }
 
 // ---- max_pool: down the columns into a row, then along the row -------------------------------------------------------
@@ -89,10 +95,8 @@ void max_pool(const Call &call) {
 
 void check_avg(const Layer &layer) {
   check_pool(layer);
+  check_counted_window(layer);
   check_int8(layer, "zp"), check_int8(layer, "out_zp"), check_limits(layer);
-  want(layer.get("include_pad") == 0 || layer.get("include_pad") == 1, "avg_pool.include_pad: want 0 or 1");
-  for (int axis = 0; axis < 2; ++axis)
-    want(std::abs(layer.get("pad_end", axis)) < int64_t(1) << 29, "avg_pool.pad_end reaches beyond 2^29 positions");
 }
 
 void needs_avg(const Layer &layer, const Box &tile, int64_t, Box *of) {
@@ -101,34 +105,6 @@ void needs_avg(const Layer &layer, const Box &tile, int64_t, Box *of) {
 }
 
 size_t scratch_avg(const Call &call) { return size_t(call.tile.n) * sizeof(int32_t); }
-
-// Cells of the window at `at` that are counted along an axis.
-int64_t cells(const Layer &layer, int axis, int64_t at) {
-  const Window w = window_of(layer, axis);
-  const int64_t size = axis ? layer.in.w : layer.in.h;
-  if (!layer.get("include_pad")) return taps_inside(w, at, size).count;
-  Window shifted = w;  // [-pad, size + pad_end) as [0, pad + size + pad_end)
-  shifted.pad = 0;
-  return taps_inside(shifted, at, w.pad + size + layer.get("pad_end", axis)).count;
-}
-
-Requant constant_for(const Call &call, int64_t count) {
-  const Source &constants = call.reads[1];
-  auto number = [&](int64_t row, int64_t column) {
-    int32_t v;
-    std::memcpy(&v, constants.flat(row * 12 + column * 4), sizeof v);
-    return v;
-  };
-  const int64_t rows = (constants.box.c + constants.box.n) / 12;
-  for (int64_t row = 0; row < rows; ++row) {
-    if (number(row, 0) != count) continue;
-    const int32_t f = number(row, 2);
-    if (f < 0 || f > 62) throw std::invalid_argument("avg_pool's constants hold a shift of " + std::to_string(f));
-    const Layer &l = call.layer;
-    return {number(row, 1), f, int32_t(l.get("out_zp")), int32_t(l.get("lo")), int32_t(l.get("hi"))};
-  }
-  throw std::invalid_argument("avg_pool has no constant for windows of " + std::to_string(count) + " cells");
-}
 
 void avg_pool(const Call &call) {
   const Layer &l = call.layer;
@@ -140,11 +116,14 @@ void avg_pool(const Call &call) {
   int64_t counted = 0;  // what `constant` is for; 0 cells sum to 0
   for (int64_t y = t.y; y < t.y + t.h; ++y) {
     const Interval ky = taps_inside(wy, y, l.in.h);
-    const int64_t rows = cells(l, 0, y);
+    const int64_t rows = counted_cells(l, 0, y);
     for (int64_t x = t.x; x < t.x + t.w; ++x) {
       const Interval kx = taps_inside(wx, x, l.in.w);
-      const int64_t count = rows * cells(l, 1, x);
-      if (count && count != counted) constant = constant_for(call, count), counted = count;
+      const int64_t count = rows * counted_cells(l, 1, x);
+      if (count && count != counted) {
+        const Scale found = scale_for(call, count);
+        constant.m = found.m, constant.f = found.f, counted = count;
+      }
       std::fill(sums, sums + t.n, count ? int32_t(-zp * ky.count * kx.count) : 0);
       for (int64_t k = 0; count && kx.count && k < ky.count; ++k) {
         const int64_t iy = y * wy.stride - wy.pad + (ky.first + k) * wy.dilation;
@@ -158,7 +137,42 @@ void avg_pool(const Call &call) {
 
 }  // namespace
 
-const OpInfo max_pool_op = {1, check_pool, needs_max, scratch_max, max_pool, 1, false};
-const OpInfo avg_pool_op = {2, check_avg, needs_avg, scratch_avg, avg_pool, 4, false};
+void check_counted_window(const Layer &layer) {
+  check_pool_window(layer);
+  const std::string name = layer.name();
+  want(layer.get("include_pad") == 0 || layer.get("include_pad") == 1, name + ".include_pad: want 0 or 1");
+  for (int axis = 0; axis < 2; ++axis)
+    want(std::abs(layer.get("pad_end", axis)) < int64_t(1) << 29, name + ".pad_end reaches beyond 2^29 positions");
+}
+
+int64_t counted_cells(const Layer &layer, int axis, int64_t at) {
+  const Window w = window_of(layer, axis);
+  const int64_t size = axis ? layer.in.w : layer.in.h;
+  if (!layer.get("include_pad")) return taps_inside(w, at, size).count;
+  Window shifted = w;  // [-pad, size + pad_end) as [0, pad + size + pad_end)
+  shifted.pad = 0;
+  return taps_inside(shifted, at, w.pad + size + layer.get("pad_end", axis)).count;
+}
+
+Scale scale_for(const Call &call, int64_t count) {
+  const Source &constants = call.reads[1];
+  auto number = [&](int64_t row, int64_t column) {
+    int32_t v;
+    std::memcpy(&v, constants.flat(row * 12 + column * 4), sizeof v);
+    return v;
+  };
+  const std::string name = call.layer.name();
+  const int64_t rows = (constants.box.c + constants.box.n) / 12;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (number(row, 0) != count) continue;
+    const int32_t f = number(row, 2);
+    if (f < 0 || f > 62) throw std::invalid_argument(name + "'s constants hold a shift of " + std::to_string(f));
+    return {number(row, 1), f};
+  }
+  throw std::invalid_argument(name + " has no constant for windows of " + std::to_string(count) + " cells");
+}
+
+const OpInfo max_pool_op = {1, check_pool, needs_max, scratch_max, max_pool, false};
+const OpInfo avg_pool_op = {2, check_avg, needs_avg, scratch_avg, avg_pool, false};
 
 }  // namespace axtool

@@ -105,7 +105,7 @@ void resize_linear(const Call &call) {
 
 }  // namespace
 
-const OpInfo resize_nearest_op = {1, check_factor, needs_nearest, no_scratch, resize_nearest, 1, false};
-const OpInfo resize_linear_op = {1, check_linear, needs_linear, scratch_linear, resize_linear, 1, false};
+const OpInfo resize_nearest_op = {1, check_factor, needs_nearest, no_scratch, resize_nearest, false};
+const OpInfo resize_linear_op = {1, check_linear, needs_linear, scratch_linear, resize_linear, false};
 
 }  // namespace axtool
