@@ -281,6 +281,7 @@ def assemble(
             "producer": loaded.producer,
             "opset": loaded.opset,
             "calibration": [Path(name).name for name in options.calib],
+            "samples": list(choice.samples),
             "preprocess": Path(options.preprocess.rsplit(":", 1)[0]).name if options.preprocess else "",
             "dims": dict(sorted((loaded.dims_fixed or {}).items())),
             "passes": {result.name: result.count for result in front.cleaned.log if result.count},

@@ -138,6 +138,7 @@ class ProvenanceEntry(BaseModel):
     producer: str = ""
     opset: int | None = None
     calibration: list[str] = []
+    samples: list[str] = []  # as `axtool.quant.twins` knows them again
     notes: list[str] = []
 
 

@@ -104,6 +104,7 @@ def verify_command(
         verdict.checks,
         verdict.notes,
         verdict.next_steps,
+        verdict.calibrated_with,
     )
     if as_json:
         emit(document)

@@ -25,6 +25,7 @@ from axtool.quant.overrides import Overrides
 from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
+from axtool.quant.twins import fingerprints
 from axtool.target import Target
 from axtool.types import QFormat, Quantization
 
@@ -46,6 +47,7 @@ class Choice:
     trials: tuple[Trial, ...] = ()
     observers: Mapping[str, MinMax] = field(default_factory=dict)  # what calibration saw of all samples
     recipe: QuantRecipe | None = None  # the one that was kept
+    samples: tuple[str, ...] = ()  # by which they are known again
     overrides: Overrides = field(default_factory=Overrides)
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
@@ -125,7 +127,8 @@ def choose(
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
     ranges = _ranges(whole, chosen, overrides)
-    return Choice(ranges, grams, tuple(trial.done), whole.seen.observers, chosen, overrides)
+    known = fingerprints(whole.seen.facts)
+    return Choice(ranges, grams, tuple(trial.done), whole.seen.observers, chosen, known, overrides)
 
 
 class _Trials:

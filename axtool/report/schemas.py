@@ -245,6 +245,7 @@ class Verify(Document):
     against: str
     stage: str
     samples: int
+    calibrated_with: int = Field(description="Samples that the model was calibrated with, too.")
     verdict: Literal["passed", "failed", "not comparable"]
     outputs: list[ComparisonRow]
     agreement: ClassAgreement | ObjectAgreement | None

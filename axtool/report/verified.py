@@ -23,6 +23,7 @@ def verified_document(
     checks: Sequence[str] = (),
     notes: Sequence[str] = (),
     next_steps: Sequence[str] = (),
+    calibrated_with: int = 0,
 ) -> dict[str, Any]:
     """`verdict` is passed, failed or not comparable; the exit code follows it."""
     verdict = "not comparable" if incomparable else "failed" if failures else "passed"
@@ -32,6 +33,7 @@ def verified_document(
         "against": against,
         "stage": stage,
         "samples": samples,
+        "calibrated_with": calibrated_with,
         "verdict": verdict,
         "outputs": [dict(row) for row in outputs],
         "agreement": None if agreement is None else dict(agreement),

@@ -30,6 +30,7 @@ from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.plan.check_program import verify_program
 from axtool.quant.follow import stored_wish
+from axtool.quant.twins import fingerprint
 from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
@@ -86,6 +87,7 @@ class Verdict:
     checks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
+    calibrated_with: int = 0  # samples that calibration saw too
 
 
 def open_request(request: Request) -> Opened:
@@ -151,7 +153,9 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
     comparisons = {name: Comparison(name, parts.get(name, ()), axes.get(name)) for name in names}
     task = opened.model.artefact.task
     agreement = Agreement() if task else None
+    known, again = frozenset(opened.model.artefact.provenance.get("samples", ())), 0
     for done, feeds in enumerate(samples, 1):
+        again += bool(known) and fingerprint(feeds) in known
         wanted, got = reference(feeds), result(feeds)
         for name in names:
             comparisons[name].add(np.asarray(wanted[name]), np.asarray(got[name]))
@@ -162,14 +166,19 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
     judged = judge(request.stage, outputs, agreement, limits)
     steps = next_steps(request, opened.model.artefact) if judged.failures else ()
     notes = (*judged.notes, *notes_on_data(request, opened.model.artefact, len(samples)))
-    return Verdict(request.stage, len(samples), outputs, agreement, judged.failures, (), judged.checks, notes, steps)
+    if again and request.stage in LOSSY:
+        text = "%s of %s calibrated this model; figures of other data say more"
+        log.warning(text, again, plural(len(samples), "sample"))
+    return Verdict(
+        request.stage, len(samples), outputs, agreement, judged.failures, (), judged.checks, notes, steps, again
+    )
 
 
 def notes_on_data(request: Request, artefact: Artefact, samples: int) -> tuple[str, ...]:
     """What makes the figures weaker than they look."""
     notes = []
     known = artefact.provenance.get("calibration", ())
-    same = [item for item in request.data if Path(item).name in known]
+    same = [item for item in request.data if Path(item).name in known] if not artefact.provenance.get("samples") else []
     if same and request.stage in LOSSY:
         notes.append(f"{', '.join(same)}: named as the calibration data is; figures of other data say more")
     if samples < FEW:
