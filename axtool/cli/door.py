@@ -19,6 +19,7 @@ from itertools import takewhile
 from typing import Any
 
 from axtool import __version__
+from axtool.cli.late import load_late
 from axtool.config import name_too_long
 from axtool.errors import AxError, EnvironmentFault, Exit
 from axtool.legible import legible
@@ -31,6 +32,7 @@ WHEELS = {"cv2": "opencv-python-headless", "yaml": "pyyaml", "onnx_ir": "onnx-ir
 def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) -> int:
     """Run a typer app; the exit code. Everything that can go wrong ends here."""
     args = _arranged(sys.argv[1:] if argv is None else argv)
+    load_late()
     try:
         with _termination() as ended:
             code = _guarded(app, args, program, ended)

@@ -21,6 +21,7 @@ from axtool.inputs.samples import Samples
 
 if TYPE_CHECKING:
     from axtool.quant.observe import Progress, Seen, Work
+    from axtool.quant.session import FloatSession
 
 _PART = 8  # samples of one task: often enough for progress, few enough to open sessions seldom
 
@@ -117,16 +118,17 @@ def _report(futures: dict[Future[tuple[Seen, Seen]], range], total: int, progres
             progress(done, total)
 
 
-_loaded: dict[str, Work] = {}
+_opened: dict[str, tuple[Work, list[FloatSession]]] = {}
 
 
 def _observe_part(path: str, samples: Samples, indices: range, held: Collection[int]) -> tuple[Seen, Seen]:
-    """Runs in the other process; the work is read once there."""
-    from axtool.quant.observe import observe
+    """Runs in the other process; the work is read, and its sessions are opened, once there."""
+    from axtool.quant.observe import observe, open_pieces
 
-    if path not in _loaded:
-        _loaded[path] = pickle.loads(Path(path).read_bytes())
-    both = observe(_loaded[path], samples, held={at for at, index in enumerate(indices) if index in held})
+    if path not in _opened:
+        _opened[path] = open_pieces(pickle.loads(Path(path).read_bytes()))
+    work, sessions = _opened[path]
+    both = observe(work, samples, None, {at for at, index in enumerate(indices) if index in held}, sessions)
     for seen in both:
         seen.renumber(indices)
     return both

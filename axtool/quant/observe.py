@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from axtool.inputs.samples import Samples
 from axtool.quant.data import DataFacts
 from axtool.quant.means import ChannelMeans, averaged_axes
+from axtool.quant.memory import give_back
 from axtool.quant.observers import Histogram, MinMax
 from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
 from axtool.quant.ties import natural_ranges, observed_names
@@ -23,6 +24,8 @@ from axtool.types import Site
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from axtool.quant.session import FloatSession
 
 Progress = Callable[[int, int], None]
 Feeds = Mapping[str, NDArray[Any]]
@@ -152,10 +155,28 @@ def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], 
     return pieces, tuple(dict.fromkeys(name for stage in stages for name in stage.outputs))
 
 
+def open_pieces(work: Work) -> tuple[Work, list[FloatSession]]:
+    """The sessions of the pieces, which have the weights, and the work without their second copy in `Piece.model`."""
+    from axtool.quant.session import open_session
+
+    sessions = []
+    for piece in work.pieces:
+        give_back()  # else the peak is what reading all of the model left, and the sessions on top
+        sessions.append(open_session(piece.model))
+    return replace(work, pieces=tuple(replace(piece, model=b"") for piece in work.pieces)), sessions
+
+
 def observe(
-    work: Work, samples: Iterable[Feeds], progress: Progress | None = None, held: Collection[int] = ()
+    work: Work,
+    samples: Iterable[Feeds],
+    progress: Progress | None = None,
+    held: Collection[int] = (),
+    sessions: Sequence[FloatSession] = (),
 ) -> tuple[Seen, Seen]:
-    """One pass over the samples in this process: what was seen of most, and of those that are `held` back."""
+    """One pass over the samples in this process: what was seen of most, and of those that are `held` back.
+
+    `sessions` are those of the pieces where they are open already.
+    """
     both = Seen.nothing(work), Seen.nothing(work)
     made = {name for piece in work.pieces for name in piece.outputs}
 
@@ -171,7 +192,7 @@ def observe(
     def begin(index: int, feeds: Feeds) -> None:
         both[index in held].facts.add(index, feeds)
 
-    run_pieces(work, samples, visit, progress, begin)
+    run_pieces(work, samples, visit, progress, begin, sessions)
     return both
 
 
@@ -181,14 +202,13 @@ def run_pieces(
     visit: Callable[[int, str, Any], None],
     progress: Progress | None = None,
     begin: Callable[[int, Feeds], None] = lambda index, feeds: None,
+    sessions: Sequence[FloatSession] = (),
 ) -> None:
     """Run the float model piece after piece; `visit` sees (sample, tensor, values) of each input and piece output.
 
     Each value is dropped after its last reader. `begin` sees the feeds of each sample first.
     """
-    from axtool.quant.session import open_session
-
-    sessions = [open_session(piece.model) for piece in work.pieces]
+    sessions = sessions or open_pieces(work)[1]
     drops = _drops(work.pieces)
     total = len(samples) if isinstance(samples, Samples) else 0
     for index, feeds in enumerate(samples):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
-BUDGET_BYTES = 128 << 20
+BUDGET_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)

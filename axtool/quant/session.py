@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ class FloatSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = SILENT
+        options.enable_mem_pattern = False  # with it the second run takes all again, in one block beside the first
+        if _one_arena():
+            options.add_session_config_entry("session.use_env_allocators", "1")
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -36,6 +40,21 @@ class FloatSession:
         except Exception as error:
             raise run_error(error, _WHERE) from error
         return results
+
+
+@cache
+def _one_arena() -> bool:
+    """One pool of memory for the sessions of all pieces: what one has freed serves the next. It grows by what is asked
+    for, not by doubling. False where this process has a shared one already, which is not ours to use.
+    """
+    import onnxruntime as ort
+
+    place = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    try:
+        ort.create_and_register_allocator(place, ort.OrtArenaCfg({"arena_extend_strategy": 1}))
+    except Exception:  # it only says "fail"
+        return False
+    return True
 
 
 def _culprit(model: bytes, options: Any) -> str:

@@ -89,6 +89,28 @@ def test_help_imports_nothing_heavy(module: str, words: tuple[str, ...]) -> None
     assert "loaded []" in shell(*words, code=code).stderr
 
 
+def test_a_model_without_formulas_for_dimensions_loads_no_sympy(tiny_models: Tiny, tmp_path: Path) -> None:
+    code = (
+        "import sys, atexit\n"
+        "names = ['onnx_ir', 'sympy.core']\n"
+        "atexit.register(lambda: print('loaded', [n for n in names if n in sys.modules], file=sys.stderr))\n"
+        "from axtool.cli.main import main; main()"
+    )
+    model, ranges = tiny_models / "cls.onnx", tiny_models / "ranges.json"
+    ran = shell("compile", model, "--ranges", ranges, "-o", tmp_path / "m.axm", code=code)
+    assert "loaded ['onnx_ir']" in ran.stderr
+
+
+def test_a_dimension_that_is_a_formula_is_read_by_sympy_when_it_is_asked_for() -> None:
+    code = (
+        "from axtool.cli.late import load_late; load_late()\n"
+        "import onnx_ir, sys\n"
+        "assert 'sympy.core' not in sys.modules\n"
+        "print((onnx_ir.SymbolicDim('n') * 3 + 1).evaluate({'n': 5}))"
+    )
+    assert shell(code=code).stdout.strip() == "16"
+
+
 def test_completion_imports_nothing_heavy_and_completes_commands() -> None:
     code = (
         "import sys, atexit\n"

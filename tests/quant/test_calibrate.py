@@ -13,7 +13,7 @@ from axtool.inputs.samples import InputSpec, open_samples
 from axtool.quant.calibrate import calibrate, names_to_calibrate
 from axtool.quant.data import DataFacts, data_notices
 from axtool.quant.formats import quantize_stage
-from axtool.quant.observe import plan_work
+from axtool.quant.observe import observe, open_pieces, plan_work
 from axtool.quant.pieces import cut
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges, write_ranges
 from axtool.types import QFormat
@@ -100,6 +100,13 @@ def test_pieces_of_any_size_give_the_same_ranges():
     whole = calibrate([stage(NET)], feeds())
     assert calibrate([stage(NET)], feeds(), budget_bytes=1).tensors == whole.tensors
     assert calibrate([stage(NET)], feeds(), budget_bytes=1100).tensors == whole.tensors
+
+
+def test_the_sessions_of_the_pieces_have_the_only_copy_of_the_weights():
+    work, sessions = open_pieces(plan_work([stage(NET)], False)[0])
+    assert [piece.model for piece in work.pieces] == [b""]
+    seen, _ = observe(work, feeds(), sessions=sessions)
+    assert seen.observers["y"].range() == calibrate([stage(NET)], feeds())["y"]
 
 
 def test_no_piece_exposes_more_than_the_budget():
