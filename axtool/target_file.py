@@ -39,7 +39,10 @@ COSTS: Mapping[str, str] = {
     "gather": "start of an irregular tile load",
     "gather_per_element": "irregular tile load, each element",
     "array_shift": "neighbour transfers inside the array for one output tile-channel of a MAC layer",
+    "int16_passes": "passes of the MAC array over an input of 16 bits, each as long as one over int8",
 }
+# What a file that leaves one out means.
+DEFAULT_COSTS: Mapping[str, float] = {"int16_passes": 2.0}
 
 # Largest sizes that the chip runs; one that a file leaves out is no limit.
 LIMITS: Mapping[str, str] = {
@@ -169,7 +172,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         vector_unit=file.vector_unit,
         formats=tuple(file.formats),
         limits=dict(sorted(file.limits.items())),
-        costs=dict(sorted(file.costs.items())),
+        costs=dict(sorted({**DEFAULT_COSTS, **file.costs}.items())),
         provenance=dict(sorted(provenance.items())),
         description=file.description,
     )
@@ -271,7 +274,11 @@ def _fields_at(loc: Sequence[int | str]) -> tuple[str, ...]:
 def _cost_faults(costs: object) -> list[str]:
     if not isinstance(costs, Mapping):
         return []
-    missing = [f"costs.{name}: missing ({meaning})" for name, meaning in COSTS.items() if name not in costs]
+    missing = [
+        f"costs.{name}: missing ({meaning})"
+        for name, meaning in COSTS.items()
+        if name not in costs and name not in DEFAULT_COSTS
+    ]
     return missing + _unknown("costs", costs, COSTS)
 
 

@@ -71,9 +71,10 @@ class QFormat:
 class Tensor:
     """What a value on the device is: never its numbers.
 
-    `shape` is the stored shape (n, h, w, c), n = 1; constants keep the shape of their array. `layout` says how the
-    ONNX tensor of shape `onnx_shape` maps to it: channel_first is (n, c, *spatial), channel_last is (…, c); missing
-    spatial axes are ones in front (a rank-2 (n, c) is (n, 1, 1, c)).
+    `shape` is the stored shape (n, h, w, c), n = 1, in bytes: a number of int16 is two channels, the low byte first.
+    Constants keep the shape of their array. `layout` says how the ONNX tensor of shape `onnx_shape` maps to it:
+    channel_first is (n, c, *spatial), channel_last is (…, c); missing spatial axes are ones in front (a rank-2 (n, c)
+    is (n, 1, 1, c)).
     """
 
     name: str
@@ -81,6 +82,17 @@ class Tensor:
     format: QFormat
     layout: Layout = "channel_last"
     onnx_shape: tuple[int, ...] = ()
+
+    @property
+    def number_bytes(self) -> int:
+        """Bytes of a number of an activation."""
+        return BYTES[self.format.kind]
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """(h, w, c) of an activation, in numbers."""
+        _, h, w, c = self.shape
+        return h, w, c // self.number_bytes
 
 
 @dataclass(frozen=True, slots=True)

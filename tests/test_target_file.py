@@ -201,3 +201,9 @@ def _leaves(values: dict[str, Any], path: str = "") -> list[str]:
     for key, value in values.items():
         found += _leaves(value, f"{path}{key}.") if isinstance(value, dict) else [f"{path}{key}"]
     return found
+
+
+def test_a_file_that_does_not_say_what_int16_costs_has_two_passes():
+    values = target_to_dict(load_target("qc-u-1d5-8mb"))
+    del values["costs"]["int16_passes"]
+    assert target_from_dict(values).costs["int16_passes"] == 2

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from axtool.artefact.stages import Artefact, DeviceStage
+from axtool.ops.elements import narrow
 from axtool.ops.encoding import FIELDS, decode_layer, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.window_counts import window_counts
@@ -82,7 +83,7 @@ def _check_plan(plan: Plan, target: Target) -> None:
         _need(layer.op in FIELDS, f"layer {index} is '{layer.op}', which is no device op")
         _need(len(layer.outputs) == 1 and len(layer.inputs) > 0, f"layer {index} wants inputs and one output")
         check_layer(*decode_layer(encode_layer(layer, program)))
-        if layer.op == "avg_pool":
+        if narrow(layer.op) == "avg_pool":
             _check_counts(index, layer, program)
     _check_slots(plan, target)
 
@@ -117,12 +118,14 @@ def _check_activation(tensor: Tensor) -> None:
     _need(len(shape) == 4 and shape[0] == 1 and min(shape) > 0, f"'{tensor.name}' is stored as {shape}")
     _need(prod(shape) < MAX_ELEMENTS, f"'{tensor.name}' has {prod(shape)} elements")
     outside = tensor.onnx_shape
-    _need(prod(outside) == prod(shape), f"'{tensor.name}' is {outside} outside and {shape} inside")
+    _need(form.kind in ("int8", "int16"), f"'{tensor.name}' is {form.kind}, want int8 or int16")
+    inside = prod(shape) == prod(outside) * tensor.number_bytes and shape[3] % tensor.number_bytes == 0
+    _need(inside, f"'{tensor.name}' is {outside} outside and {shape} inside")
     spread = tensor.layout != "channel_first" or len(outside) <= 4
     _need(spread, f"'{tensor.name}' is channel_first with {len(outside)} axes, the most is 4")
-    _need(form.kind == "int8", f"'{tensor.name}' is {form.kind}, want int8")
     _need(len(form.scale) == len(form.zero_point) == 1, f"'{tensor.name}' wants one scale and one zero point")
-    _need(-128 <= form.zero_point[0] <= 127, f"'{tensor.name}' has the zero point {form.zero_point[0]}")
+    low, high = (-128, 127) if form.kind == "int8" else (0, 0)
+    _need(low <= form.zero_point[0] <= high, f"'{tensor.name}' has the zero point {form.zero_point[0]}")
 
 
 def _check_slots(plan: Plan, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""A unary function as integers: 256 entries for an int8 argument, 1,025 points for one of 16 bits.
+"""A function of one value as integers: 256 entries for an int8 argument, 1,025 points for one of 16 bits.
 
 Entries are output steps, rounded half up and clamped. What is not finite is clamped too: infinities to the end of the
 range on their side; where a function has no value (the logarithm of a negative number) the real zero's entry stands.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from axtool.ops.arithmetic import TABLE_FRACTION_BITS, TABLE_STEP_BITS
+from axtool.ops.arithmetic import LIMITS, TABLE_FRACTION_BITS, TABLE_STEP_BITS
 from axtool.types import QFormat
 
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -22,10 +22,12 @@ MIDDLE = 512  # the entry of argument 0
 
 def lut256(fn: Function, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
     """Entry q + 128 is clip(floor(fn((q - zp) * scale) / scale_out + 1/2) + zp_out): int8 (256,)."""
-    q = np.arange(-128, 128, dtype=np.float64)
-    y = _values(fn, (q - in_fmt.zero_point[0]) * in_fmt.scale[0])
-    steps = np.floor(y / out_fmt.scale[0] + 0.5) + out_fmt.zero_point[0]
-    return _int8(steps)
+    return np.asarray(_entries(fn, in_fmt, out_fmt), np.int8)
+
+
+def lut256_wide(fn: Function, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int16]:
+    """As `lut256`, for an output of 16 bits: int16 (256,)."""
+    return np.asarray(_entries(fn, in_fmt, out_fmt), np.int16)
 
 
 def prelu_luts(slopes: ArrayLike, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.int8]:
@@ -34,7 +36,7 @@ def prelu_luts(slopes: ArrayLike, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[
     q = np.arange(-128, 128, dtype=np.float64)
     x = (q - in_fmt.zero_point[0]) * in_fmt.scale[0]  # (256,)
     steps = np.floor(np.where(x >= 0, x, flat * x) / out_fmt.scale[0] + 0.5) + out_fmt.zero_point[0]
-    return _int8(steps).reshape(-1)
+    return np.asarray(np.clip(steps, *LIMITS["int8"]), np.int8).reshape(-1)
 
 
 def interp_table(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.int16]:
@@ -42,14 +44,27 @@ def interp_table(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.i
 
     `scale16` is the scale of the 16-bit argument that the accumulator is requantized to, zero point 0.
     """
+    return np.asarray(np.clip(_points(fn, scale16, out_fmt), *LIMITS["int16"]), np.int16)
+
+
+def interp_table_wide(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.int32]:
+    """As `interp_table`, with room for outputs of 16 bits: int32 (1025,)."""
+    return np.asarray(np.clip(_points(fn, scale16, out_fmt), *LIMITS["int32"]), np.int32)
+
+
+def _entries(fn: Function, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.float64]:
+    q = np.arange(-128, 128, dtype=np.float64)
+    y = _values(fn, (q - in_fmt.zero_point[0]) * in_fmt.scale[0])
+    steps = np.floor(y / out_fmt.scale[0] + 0.5) + out_fmt.zero_point[0]
+    entries: NDArray[np.float64] = np.clip(steps, *LIMITS[out_fmt.kind])
+    return entries
+
+
+def _points(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.float64]:
     x = (np.arange(INTERP_ENTRIES, dtype=np.float64) - MIDDLE) * (2**TABLE_STEP_BITS * scale16)
-    y = _values(fn, x)
-    steps = np.floor((y / out_fmt.scale[0] + out_fmt.zero_point[0]) * 2**TABLE_FRACTION_BITS + 0.5)
-    return np.asarray(np.clip(steps, -(2**15), 2**15 - 1), np.int16)
-
-
-def _int8(steps: NDArray[np.float64]) -> NDArray[np.int8]:
-    return np.asarray(np.clip(steps, -128, 127), np.int8)
+    steps = (_values(fn, x) / out_fmt.scale[0] + out_fmt.zero_point[0]) * 2**TABLE_FRACTION_BITS
+    points: NDArray[np.float64] = np.floor(steps + 0.5)
+    return points
 
 
 def _values(fn: Function, x: NDArray[np.float64]) -> NDArray[np.float64]:

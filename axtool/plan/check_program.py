@@ -8,10 +8,13 @@ from types import MappingProxyType
 
 import numpy as np
 
+from axtool.ops.elements import in_bytes, narrow
 from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, dims_of, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
+from axtool.ops.regions import WIDE_TABLE_BYTES
 from axtool.ops.tables import INTERP_ENTRIES
+from axtool.plan.check_wide import verify_numbers
 from axtool.plan.layout import stored_shape
 from axtool.types import Layer, Program
 
@@ -22,6 +25,8 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "requantize": (1, False), "slice": (1, True), "pad": (1, True), "max_pool": (1, True), "avg_pool": (1, False),
         "resize_nearest": (1, True), "resize_linear": (1, False), "lut": (1, False), "transpose": (1, True),
         "reshape": (1, True), "depth_to_space": (1, True), "space_to_depth": (1, True),
+        "wide_conv": (1, False), "wide_depthwise": (1, False), "wide_add": (2, False), "wide_mul": (2, False),
+        "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
     }
 )  # fmt: skip
 DTYPES = {"int8": np.int8, "int16": np.int16, "int32": np.int32}
@@ -79,6 +84,7 @@ def _verify_layer(program: Program, layer: Layer) -> None:
         _need(one == other, f"{where} cannot change a format: {one} -> {other}")
     if layer.op == "concat":
         _verify_parts(program, layer)
+    verify_numbers(program, layer, layer.inputs[:boxes])
 
 
 def _verify_row(program: Program, layer: Layer) -> None:
@@ -88,8 +94,8 @@ def _verify_row(program: Program, layer: Layer) -> None:
         check_layer(op, in_dims, out_dims, attrs)
     except ValueError as error:
         raise ValueError(f"{_where(layer)}: {error}") from None
-    if layer.op in ("add", "mul"):
-        have = dims_of(program.tensors[layer.inputs[1]].shape)
+    if narrow(layer.op) in ("add", "mul"):
+        have = program.tensors[layer.inputs[1]].numbers
         _need(tuple(attrs["b"]) == have, f"{_where(layer)}: b is {attrs['b']}, its tensor {have}")  # type: ignore[arg-type]
 
 
@@ -114,26 +120,30 @@ def _verify_parts(program: Program, layer: Layer) -> None:
 def _constant_bytes(program: Program, layer: Layer) -> list[int]:
     """Bytes of each flat constant of a layer; -1 where any number will do."""
     a = layer.attrs
-    cin, cout = (dims_of(program.tensors[name].shape)[2] for name in (layer.inputs[0], layer.outputs[0]))
+    cin, cout = (program.tensors[name].numbers[2] for name in (layer.inputs[0], layer.outputs[0]))
     if layer.op in MAC_OPS:
         group = a["group"]
-        if layer.op == "depthwise":
+        if narrow(layer.op) == "depthwise":
             number, size = blocks(cout), depthwise_block_bytes(a["kernel"])
         else:
             number, size = group * blocks(cout // group), conv_block_bytes(a["kernel"], cin // group)
         return [number * size, number * PARAM_BYTES] + ([2 * INTERP_ENTRIES] if a["act"] else [])
     if layer.op == "lut":
         return [256 * (cin if a["per_channel"] else 1)]
-    return [-1] if layer.op == "avg_pool" else []
+    if layer.op == "wide_lut":
+        return [WIDE_TABLE_BYTES[in_bytes(a)]]
+    return [-1] if narrow(layer.op) == "avg_pool" else []
 
 
 def _verify_activation(program: Program, name: str, where: str) -> None:
     _need(name in program.tensors, f"{where}: nothing describes '{name}'")
     tensor = program.tensors[name]
     _need(_is_stored(tensor.shape), f"{where}: '{name}' has the shape {tensor.shape}, want (1, h, w, c)")
-    _need(tensor.format.kind == "int8", f"{where}: '{name}' is {tensor.format.kind}, want int8")
+    form = tensor.format
+    _need(form.kind in ("int8", "int16"), f"{where}: '{name}' is {form.kind}, want int8 or int16")
+    _need(form.kind == "int8" or form.zero_point == (0,), f"{where}: '{name}' is int16 with zero {form.zero_point}")
     if tensor.onnx_shape:
-        want = stored_shape(tensor.onnx_shape, tensor.layout)
+        want = stored_shape(tensor.onnx_shape, tensor.layout, tensor.number_bytes)
         _need(tensor.shape == want, f"{where}: '{name}' is stored as {tensor.shape}, {tensor.onnx_shape} wants {want}")
 
 
@@ -141,7 +151,8 @@ def _verify_constant(program: Program, name: str) -> None:
     _need(name in program.tensors, f"nothing describes the constant '{name}'")
     tensor, values = program.tensors[name], program.constants[name]
     _need(tensor.shape == values.shape, f"constant '{name}' is {values.shape}, described as {tensor.shape}")
-    want = DTYPES.get(tensor.format.kind)
+    boxed = values.ndim == 4  # beside a tensor, and like one: bytes
+    want = np.int8 if boxed else DTYPES.get(tensor.format.kind)
     _need(values.dtype == want, f"constant '{name}' is {values.dtype}, described as {tensor.format.kind}")
 
 

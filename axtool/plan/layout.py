@@ -43,10 +43,10 @@ def axes_of(rank: int, layout: Layout) -> Axes:
     return _AXES[rank, layout_for(rank, layout)]
 
 
-def stored_shape(shape: Sequence[int], layout: Layout) -> tuple[int, int, int, int]:
-    """(1, h, w, c) of an ONNX shape."""
+def stored_shape(shape: Sequence[int], layout: Layout, number_bytes: int = 1) -> tuple[int, int, int, int]:
+    """(1, h, w, c) of an ONNX shape, c in bytes."""
     h, w, c = (1 if axis is None else int(shape[axis]) for axis in axes_of(len(shape), layout))
-    return 1, h, w, c
+    return 1, h, w, c * number_bytes
 
 
 def permutation(have: Axes, want: Axes) -> Perm:

@@ -9,10 +9,12 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops.arithmetic import LIMITS
 from axtool.ops.limits_elementwise import slope_axis
-from axtool.ops.tables import Function, interp_table, lut256, prelu_luts
+from axtool.ops.tables import Function, interp_table, interp_table_wide, lut256, lut256_wide, prelu_luts
 from axtool.plan.chains import Chain, chain_after, chain_from, data_of, swallow
 from axtool.plan.lower_builder import Builder, step_of
+from axtool.plan.lower_wide import sized
 from axtool.types import QFormat, Site
 
 INT16_MAX = 32767
@@ -27,8 +29,9 @@ class Ending:
 
     out: str
     origin: tuple[Site, ...]
-    lo: int = -128
-    hi: int = 127
+    format: QFormat
+    lo: int
+    hi: int
     table: NDArray[np.int16] | None = None
     scale16: float = 0.0
 
@@ -41,13 +44,19 @@ def lower_unary(b: Builder, site: Site) -> None:
 
 
 def lower_chain(b: Builder, chain: Chain) -> None:
-    """One table of 256 entries."""
+    """One table: 256 entries, or points for an argument of 16 bits, of which a lone clamp needs none."""
     site = chain.sites[0]
     swallow(b, chain.sites[1:])
     layout = b.layouts[chain.out]
     x = b.read(data_of(site), layout)
-    table = lut256(chain, b.tensors[x].format, b.format(chain.out))
-    _lut(b, chain.sites, x, table, per_channel=0)
+    have, want = b.tensors[x].format, b.format(chain.out)
+    bounds = clamp_of(site) if len(chain.sites) == 1 else None
+    if have.kind == want.kind == "int8":
+        _lut(b, chain.sites, x, lut256(chain, have, want), per_channel=0)
+    elif bounds is not None:
+        b.requantize(x, site, layout, chain.out, bounds)
+    else:
+        _lut_wide(b, chain, x)
 
 
 def lower_prelu(b: Builder, site: Site) -> None:
@@ -66,20 +75,27 @@ def ending(b: Builder, *sites: Site, mac: bool) -> Ending:
     y = sites[-1].outputs[0]
     chain = chain_after(b, y)
     if chain is None:
-        return Ending(y, sites)
+        return _plain(y, sites, b.format(y))
     bounds = clamp_of(chain.sites[0])
-    tabled = mac and b.target.vector_unit
+    wide = b.format(chain.out).kind == "int16"
+    tabled = mac and (b.target.vector_unit or wide)
     if bounds is not None and not (tabled and len(chain.sites) > 1):
         after = chain.sites[0]
         swallow(b, (after,))
         fmt = b.format(after.outputs[0])
-        return Ending(after.outputs[0], (*sites, after), step_of(bounds[0], fmt), step_of(bounds[1], fmt))
+        return Ending(after.outputs[0], (*sites, after), fmt, step_of(bounds[0], fmt), step_of(bounds[1], fmt))
     if not tabled:
-        return Ending(y, sites)
-    swallow(b, chain.sites)
+        return _plain(y, sites, b.format(y))
     fmt = b.format(chain.out)
     scale16 = _reach(b, y, chain, fmt) / INT16_MAX
-    return Ending(chain.out, (*sites, *chain.sites), table=interp_table(chain, scale16, fmt), scale16=scale16)
+    if wide:  # the tables behind a sum make int8: the argument itself is the result, and a layer of its own follows
+        return _plain(y, sites, QFormat("int16", (scale16,)))
+    swallow(b, chain.sites)
+    return Ending(chain.out, (*sites, *chain.sites), fmt, *LIMITS["int8"], interp_table(chain, scale16, fmt), scale16)
+
+
+def _plain(out: str, sites: tuple[Site, ...], fmt: QFormat) -> Ending:
+    return Ending(out, sites, fmt, *LIMITS[fmt.kind])
 
 
 def clamp_of(site: Site) -> tuple[float, float] | None:
@@ -95,6 +111,18 @@ def _lut(b: Builder, sites: Sequence[Site], x: str, table: NDArray[np.int8], *, 
     out = sites[-1].outputs[0]
     name = b.constant(f"{out}/table", np.asarray(table, np.int8), b.format(out))
     b.make("lut", (x, name), sites[0], {"per_channel": per_channel}, b.layouts[out], out, sites)
+
+
+def _lut_wide(b: Builder, chain: Chain, x: str) -> None:
+    """A table for numbers of 16 bits: an entry for each int8, or points for an int16."""
+    have, want = b.tensors[x].format, b.format(chain.out)
+    if have.kind == "int8":
+        table = b.constant(f"{chain.out}/table", lut256_wide(chain, have, want), want)
+    else:
+        table = b.constant(f"{chain.out}/table", interp_table_wide(chain, have.scale[0], want))
+    lo, hi = LIMITS[want.kind]
+    op, attrs = sized("lut", {"lo": lo, "hi": hi}, x=have, out=want)
+    b.make(op, (x, table), chain.sites[0], attrs, b.layouts[chain.out], chain.out, chain.sites)
 
 
 def _reach(b: Builder, name: str, function: Function, out: QFormat) -> float:
@@ -116,4 +144,5 @@ def _reach(b: Builder, name: str, function: Function, out: QFormat) -> float:
 
 
 def _span(fmt: QFormat) -> tuple[float, float]:
-    return (-128 - fmt.zero_point[0]) * fmt.scale[0], (127 - fmt.zero_point[0]) * fmt.scale[0]
+    lo, hi = LIMITS[fmt.kind]
+    return (lo - fmt.zero_point[0]) * fmt.scale[0], (hi - fmt.zero_point[0]) * fmt.scale[0]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.arithmetic import qfp, qfps
-from axtool.plan.layout import Axes, axes_of, moves_nothing, permutation, stored_shape
+from axtool.ops.arithmetic import LIMITS, qfp, qfps
+from axtool.plan.layout import LAST, Axes, axes_of, moves_nothing, permutation, stored_shape
+from axtool.plan.lower_wide import in_byte_channels, permute_steps, sized
 from axtool.target import Target
-from axtool.types import Layer, Layout, Program, QFormat, Quantization, Site, Tensor
+from axtool.types import BYTES, Layer, Layout, Program, QFormat, Quantization, Site, Tensor
 
 Shape = tuple[int, ...]
 LARGEST_RATIO = 2.0**30  # any accumulator of one already leaves int8: a larger constant gives the same results
@@ -66,12 +68,14 @@ class Builder:
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def format(self, name: str) -> QFormat:
-        """The format of an ONNX tensor. Raises ValueError when quantization gave none, or one that is not int8."""
+        """The format of an ONNX tensor. Raises ValueError when quantization gave none, or one that no layer takes."""
         fmt = self.quantization.formats.get(name)
         if fmt is None:
             raise ValueError(f"tensor '{name}' has no format")
-        if fmt.kind != "int8" or len(fmt.scale) != 1 or len(fmt.zero_point) != 1:
-            raise ValueError(f"tensor '{name}': want int8 with one scale and zero point, got {fmt}")
+        if fmt.kind not in ("int8", "int16") or len(fmt.scale) != 1 or len(fmt.zero_point) != 1:
+            raise ValueError(f"tensor '{name}': want int8 or int16 with one scale and zero point, got {fmt}")
+        if fmt.kind == "int16" and fmt.zero_point[0]:
+            raise ValueError(f"tensor '{name}': want the zero point 0 for int16, got {fmt.zero_point[0]}")
         return fmt
 
     def only_reader(self, name: str) -> Site | None:
@@ -108,16 +112,24 @@ class Builder:
     def transposed(self, tensor: str, perm: Sequence[int], as_: Held, wish: str, origin: Sequence[Site] = ()) -> str:
         """The stored tensor with its axes permuted: itself, when that moves nothing."""
         source = self.tensors[tensor]
-        if moves_nothing(source.shape, (perm[0], perm[1], perm[2])):
+        dims = source.numbers
+        if moves_nothing((1, *dims), (perm[0], perm[1], perm[2])):
             return tensor
-        made = Tensor(self.free_name(wish), stored_shape(as_.shape, as_.layout), source.format, as_.layout, as_.shape)
-        return self.layer("transpose", (tensor,), made, {"perm": tuple(perm)}, origin)
+        *before, last = permute_steps(dims, (perm[0], perm[1], perm[2]), source.number_bytes)
+        for op, size, attrs in before:
+            half = self.free_name(f"{wish}/moved")
+            onnx_shape = (1, *size)
+            made = Tensor(half, stored_shape(onnx_shape, LAST, source.number_bytes), source.format, LAST, onnx_shape)
+            tensor = self.layer(op, (tensor,), made, attrs, origin)
+        made = replace(self.describe(wish, as_.shape, as_.layout, source.format), name=self.free_name(wish))
+        return self.layer(last[0], (tensor,), made, last[2], origin)
 
     # -- making ----------------------------------------------------------------------------------------------------
 
     def describe(self, name: str, shape: Shape, layout: Layout, fmt: QFormat | None = None) -> Tensor:
         """The stored tensor of an ONNX tensor, in its own format when none is given."""
-        return Tensor(name, stored_shape(shape, layout), fmt or self.format(name), layout, shape)
+        fmt = fmt or self.format(name)
+        return Tensor(name, stored_shape(shape, layout, BYTES[fmt.kind]), fmt, layout, shape)
 
     def layer(
         self, op: str, inputs: Sequence[str], made: Tensor, attrs: Mapping[str, Any], origin: Sequence[Site] = ()
@@ -138,18 +150,19 @@ class Builder:
 
     def make(
         self, op: str, inputs: Sequence[str], site: Site, attrs: Mapping[str, Any], layout: Layout,
-        out: str = "", origin: Sequence[Site] = (),
+        out: str = "", origin: Sequence[Site] = (), fmt: QFormat | None = None,
     ) -> None:  # fmt: skip
-        """Add the layer that makes an output of a site in its own format."""
+        """Add the layer that makes an output of a site, in its own format when none is given."""
         out = out or site.outputs[0]
         owner = origin[-1] if origin else site
-        made = self.describe(out, owner.shapes[out], layout)
+        made = self.describe(out, owner.shapes[out], layout, fmt)
         self.hold(out, self.layer(op, inputs, made, attrs, origin or (site,)), made.onnx_shape, layout)
 
     def keep(self, op: str, source: str, site: Site, attrs: Mapping[str, Any], layout: Layout, out: str = "") -> None:
         """As `make`, for an op that cannot change the format: a requantize follows when the formats differ."""
         out = out or site.outputs[0]
         have = self.tensors[source].format
+        attrs = in_byte_channels(attrs, self.tensors[source].number_bytes)
         if self.same_format(source, out):
             self.make(op, (source,), site, attrs, layout, out)
             return
@@ -165,12 +178,24 @@ class Builder:
         else:
             self.requantize(source, site, layout, out)
 
-    def requantize(self, source: str, site: Site, layout: Layout, out: str) -> None:
-        """The same real numbers in the format of `out`."""
-        have, want = self.tensors[source].format, self.format(out)
-        m, f = multiplier(have.scale[0] / want.scale[0])
-        attrs = {"zp": have.zero_point[0], "m": m, "f": f, "out_zp": want.zero_point[0], "lo": -128, "hi": 127}
-        self.make("requantize", (source,), site, attrs, layout, out)
+    def requantize(
+        self, source: str, site: Site, layout: Layout, out: str, bounds: tuple[float, float] = (-inf, inf)
+    ) -> None:
+        """The same real numbers, cut at the bounds, in the format of `out`."""
+        want = self.format(out)
+        ends = {"lo": step_of(bounds[0], want), "hi": step_of(bounds[1], want)}
+        op, attrs = requantizing(self.tensors[source].format, want)
+        self.make(op, (source,), site, attrs | ends, layout, out)
+
+    def in_format(self, tensor: str, fmt: QFormat) -> str:
+        """A stored tensor with the same real numbers in a format: itself, when it has it."""
+        source = self.tensors[tensor]
+        if source.format == fmt:
+            return tensor
+        name = self.free_name(f"{tensor}/{fmt.kind}")
+        made = replace(self.describe(name, source.onnx_shape, source.layout, fmt), name=name)
+        op, attrs = requantizing(source.format, fmt)
+        return self.layer(op, (tensor,), made, attrs)
 
     def same_format(self, source: str, out: str) -> bool:
         """Whether an ONNX tensor has the format of a stored tensor; true when quantization gave it none."""
@@ -223,10 +248,19 @@ def multipliers(scales: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray
 
 
 def step_of(real: float, fmt: QFormat) -> int:
-    """The int8 value closest to a real number; infinities are the ends."""
-    if real in (float("inf"), float("-inf")):
-        return 127 if real > 0 else -128
-    return int(np.clip(np.rint(real / fmt.scale[0] + fmt.zero_point[0]), -128, 127))
+    """The number of a format closest to a real one; infinities are the ends."""
+    lo, hi = LIMITS[fmt.kind]
+    if real in (inf, -inf):
+        return hi if real > 0 else lo
+    return int(np.clip(np.rint(real / fmt.scale[0] + fmt.zero_point[0]), lo, hi))
+
+
+def requantizing(have: QFormat, want: QFormat) -> tuple[str, dict[str, int]]:
+    """The op and the attributes of a change of format."""
+    m, f = multiplier(have.scale[0] / want.scale[0])
+    lo, hi = LIMITS[want.kind]
+    attrs = {"zp": have.zero_point[0], "m": m, "f": f, "out_zp": want.zero_point[0], "lo": lo, "hi": hi}
+    return sized("requantize", attrs, x=have, out=want)
 
 
 def spatial(values: Sequence[int | None], axes: Axes, default: int) -> tuple[int, int, int]:

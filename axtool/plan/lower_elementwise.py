@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.arithmetic import quantize_host
+from axtool.ops.arithmetic import LIMITS, quantize_host
 from axtool.plan.chains import chain_from
 from axtool.plan.layout import FIRST, axes_of, layout_for
 from axtool.plan.lower_activation import Ending, ending, lower_chain
 from axtool.plan.lower_builder import Builder, multiplier, spatial
 from axtool.plan.lower_mac import lower_affine
 from axtool.plan.lower_mac_layer import is_per_channel
-from axtool.types import Layout, QFormat, Site
+from axtool.plan.lower_wide import as_bytes, sized
+from axtool.types import Kind, Layout, QFormat, Site
 
 Real = NDArray[np.float64]
 
@@ -62,22 +63,24 @@ def _affine(site: Site, values: Real, *, first: bool) -> tuple[Real, Real]:
 
 
 def _emit_with_constant(b: Builder, site: Site, values: Real, data: str, layout: Layout) -> None:
-    """The constant as an int8 tensor beside the data."""
+    """The constant as a tensor beside the data: of int16 where the result is, else of int8."""
     rank = values.ndim
     real = 1 / values if site.op == "Div" else values
-    fmt = format_of(real)
+    fmt = format_of(real, b.format(site.outputs[0]).kind)
     axes = axes_of(rank, layout)
     kept = [axis for axis in axes if axis is not None]
     rest = [axis for axis in range(rank) if axis not in kept]
     stored = quantize_host(real.transpose(rest + kept).reshape(1, *spatial(values.shape, axes, 1)), fmt)
-    name = b.constant(f"{site.outputs[0]}/constant", stored.astype(np.int8), fmt)
+    name = b.constant(f"{site.outputs[0]}/constant", as_bytes(stored), fmt)
     x = b.read(data, layout, rank)
     _emit_pair(b, site, [x if name_ == data else name for name_ in site.inputs], layout)
 
 
-def format_of(values: Real) -> QFormat:
-    """int8 over the range of a constant and zero."""
+def format_of(values: Real, kind: Kind = "int8") -> QFormat:
+    """int8 over the range of a constant and zero, or int16 over its magnitude."""
     lo, hi = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    if kind == "int16":
+        return QFormat(kind, (max(-lo, hi, 1e-30) / LIMITS[kind][1],))
     scale = max((hi - lo) / 255, 1e-30)
     return QFormat("int8", (scale,), (int(np.clip(np.rint(-128 - lo / scale), -128, 127)),))
 
@@ -89,19 +92,21 @@ def _emit_pair(b: Builder, site: Site, reads: list[str], layout: Layout) -> None
     else:
         op, attrs = "add", _sum(b, reads, end, subtract=site.op == "Sub")
     left, right = (b.tensors[name] for name in reads)
-    b.make(op, reads, site, {**attrs, "a": left.shape[1:], "b": right.shape[1:]}, layout, end.out, end.origin)
+    attrs |= {"a": left.numbers, "b": right.numbers}
+    op, attrs = sized(op, attrs, a=left.format, b=right.format, out=end.format)
+    b.make(op, reads, site, attrs, layout, end.out, end.origin)
 
 
 def _product(b: Builder, reads: list[str], end: Ending) -> dict[str, Any]:
     left, right = (b.tensors[name].format for name in reads)
-    out = b.format(end.out)
+    out = end.format
     m, f = multiplier(left.scale[0] * right.scale[0] / out.scale[0])
     zeros = {"zp_a": left.zero_point[0], "zp_b": right.zero_point[0], "out_zp": out.zero_point[0]}
     return {**zeros, "m": m, "f": f, "lo": end.lo, "hi": end.hi}
 
 
 def _sum(b: Builder, reads: list[str], end: Ending, *, subtract: bool) -> dict[str, Any]:
-    out = b.format(end.out)
+    out = end.format
     attrs: dict[str, Any] = {"out_zp": out.zero_point[0], "lo": end.lo, "hi": end.hi, "sub": int(subtract)}
     for side, name in zip("ab", reads, strict=True):
         fmt = b.tensors[name].format

@@ -55,14 +55,15 @@ def _lower_flattened(b: Builder, site: Site, weights: Weights, columns: NDArray[
     assert held.shape[0] == 1
     cube = columns.reshape(len(columns), *held.shape[1:])  # (N, the ONNX axes after the batch)
     order = [axis for axis in (axes[2], axes[0], axes[1]) if axis is not None]
-    _, h, w, c = b.tensors[held.tensor].shape
+    h, w, c = b.tensors[held.tensor].numbers
     filters = _filters(weights, cube.transpose(0, *order).reshape(-1, c, h, w))
     if max(h, w) <= b.target.limits.get("max_kernel", max(h, w)):
         emit_mac(b, site, "conv", held.tensor, filters, {**PLAIN, "kernel": (h, w)}, LAST)
         return
     flat = site.inputs[0]
     source = b.tensors[held.tensor]
-    made = Tensor(b.free_name(f"{flat}/flat"), (1, 1, 1, h * w * c), source.format, LAST, (1, h * w * c))
+    size = (1, 1, 1, h * w * c * source.number_bytes)
+    made = Tensor(b.free_name(f"{flat}/flat"), size, source.format, LAST, (1, h * w * c))
     x = b.layer("reshape", (held.tensor,), made, {})
     rows = filters.values.transpose(0, 2, 3, 1).reshape(len(columns), -1, 1, 1)
     emit_mac(b, site, "conv", x, replace(filters, values=rows), PLAIN, LAST)
@@ -71,7 +72,7 @@ def _lower_flattened(b: Builder, site: Site, weights: Weights, columns: NDArray[
 def lower_affine(b: Builder, site: Site, factor: NDArray[Any], shift: NDArray[Any], layout: Layout) -> None:
     """x * factor + shift, one of each for a channel: a 1x1 depthwise layer whose weights are +-127 or 0."""
     x = b.read(site.inputs[0] if site.inputs[0] not in site.constants else site.inputs[1], layout)
-    channels = b.tensors[x].shape[3]
+    channels = b.tensors[x].numbers[2]
     factors = np.broadcast_to(np.asarray(factor, np.float64).reshape(-1), channels)
     shifts = np.broadcast_to(np.asarray(shift, np.float64).reshape(-1), channels)
     scale = np.abs(factors) / 127

@@ -14,6 +14,7 @@ from axtool.ops.packing import LANES, fold_bias, pack_conv_weights, pack_depthwi
 from axtool.plan.layout import axes_of
 from axtool.plan.lower_activation import Ending, ending
 from axtool.plan.lower_builder import Builder, Sums, multipliers
+from axtool.plan.lower_wide import sized
 from axtool.types import Layout, QFormat, Site
 
 LOG = logging.getLogger("axtool")
@@ -45,7 +46,7 @@ def emit_mac(
     """The layer of a site, with the bias, the activation or the split behind it."""
     sites, filters = _absorb_bias(b, site, filters, layout)
     end = ending(b, *sites, mac=True)
-    fmt, out_fmt = b.tensors[x].format, b.format(end.out)
+    fmt, out_fmt = b.tensors[x].format, end.format
     filters, bias = fit_accumulator(filters, fmt, str(site))
     channel = axes_of(len(site.shapes[site.outputs[0]]), layout)[2]
     assert channel is not None
@@ -55,11 +56,12 @@ def emit_mac(
     table = [] if end.table is None else [b.constant(f"{end.out}/table", end.table, QFormat("int16", (1.0,)))]
     numbers = {"x_zp": fmt.zero_point[0], "out_zp": out_fmt.zero_point[0], "lo": end.lo, "hi": end.hi}
     attrs = {**window, **numbers, "act": len(table)}
+    name, attrs = sized(op, attrs, x=fmt, out=out_fmt)
     whole = Part(end.out, end.origin, 0, len(filters.values))
     splits = op != "depthwise" and window["group"] == 1
     for part in (_parts(b, end, layout) if splits else ()) or (whole,):
         constants = _constants(b, op, part, filters, params, attrs)
-        b.make(op, [x, *constants, *table], site, attrs, layout, part.out, part.origin)
+        b.make(name, [x, *constants, *table], site, attrs, layout, part.out, part.origin, out_fmt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,10 @@ def is_per_channel(values: NDArray[Any], rank: int, layout: Layout) -> bool:
 
 
 def fit_accumulator(filters: Filters, fmt: QFormat, where: str) -> tuple[Filters, NDArray[np.int64]]:
-    """Filters and int32 biases whose sums cannot leave int32: where they could, a channel gets coarser weights."""
+    """Filters and int32 biases whose sums cannot leave int32: where they could, a channel gets coarser weights.
+
+    Sums over an input of 16 bits have 64; their biases have 32 as well.
+    """
     values, scale = filters.values.astype(np.int64), filters.scale.astype(np.float64)
     bias = _bias(filters.bias, fmt, scale)
     raised = np.zeros(len(scale), bool)
@@ -144,7 +149,12 @@ def fit_accumulator(filters: Filters, fmt: QFormat, where: str) -> tuple[Filters
 
 
 def _reach(values: NDArray[np.int64], bias: NDArray[np.float64], fmt: QFormat) -> NDArray[np.float64]:
-    """The largest |sum(x * w) + bias| of each channel over every input, in float64: exact below 2^53."""
+    """The largest |sum(x * w) + bias| of each channel over every int8 input, in float64: exact below 2^53.
+
+    Of an int16 input the bias alone.
+    """
+    if fmt.kind == "int16":
+        return np.abs(bias)
     rows = values.reshape(len(values), -1)
     up = np.where(rows > 0, rows, 0).sum(axis=1).astype(np.float64)
     down = rows.sum(axis=1) - up

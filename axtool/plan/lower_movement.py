@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from axtool.ops.limits_core import data_outputs
 from axtool.plan.layout import (
     FIRST,
+    LAST,
+    Perm,
     axes_of,
     cheapest_reshape,
     layout_for,
@@ -15,7 +18,8 @@ from axtool.plan.layout import (
     stored_shape,
     transposed_axes,
 )
-from axtool.plan.lower_builder import Builder, multiplier, spatial, step_of
+from axtool.plan.lower_builder import Builder, Held, multiplier, spatial, step_of
+from axtool.plan.lower_wide import in_byte_channels
 from axtool.types import Layout, Site, Tensor
 
 MODES = {"constant": 0, "reflect": 1, "edge": 2}
@@ -29,7 +33,10 @@ def lower_identity(b: Builder, site: Site) -> None:
 
 
 def lower_concat(b: Builder, site: Site) -> None:
-    """Each input in the output's steps, one behind the other; empty inputs are dropped."""
+    """Each input in the output's steps, one behind the other; empty inputs are dropped.
+
+    The layer itself changes steps of int8; with int16 on either side it only copies.
+    """
     out = site.outputs[0]
     names = [name for name in site.inputs if 0 not in site.shapes[name]]
     if len(names) == 1:
@@ -38,6 +45,8 @@ def lower_concat(b: Builder, site: Site) -> None:
     layout, fmt = b.layouts[out], b.format(out)
     axis = axes_of(len(site.shapes[out]), layout).index(site.attrs["axis"])
     reads = [b.read(name, layout) for name in names]
+    if "int16" in {fmt.kind, *(b.tensors[x].format.kind for x in reads)}:
+        reads = [b.in_format(x, fmt) for x in reads]
     parts: list[int] = []
     offset = 0
     for tensor in (b.tensors[x] for x in reads):
@@ -65,7 +74,8 @@ def lower_slice(b: Builder, site: Site) -> None:
 
 
 def _slice(b: Builder, site: Site, out: str, starts: tuple[int, ...], steps: tuple[int, ...]) -> None:
-    layout = b.layouts[out]
+    picked = [axis for axis, (n, step) in enumerate(zip(site.shapes[out], steps, strict=True)) if n > 1 and step != 1]
+    layout = _layout_beside(b, site.inputs[0], b.layouts[out], picked)
     x = b.read(site.inputs[0], layout)
     shape = site.shapes[out]
     if shape == site.shapes[site.inputs[0]] and all(n == 1 or step > 0 for n, step in zip(shape, steps, strict=True)):
@@ -81,9 +91,11 @@ def _slice(b: Builder, site: Site, out: str, starts: tuple[int, ...], steps: tup
 def lower_pad(b: Builder, site: Site) -> None:
     """A crop where pads are negative, then the padding."""
     out = site.outputs[0]
-    layout, rank = b.layouts[out], len(site.shapes[out])
-    x = b.read(site.inputs[0], layout)
     before, after = site.attrs["before"], site.attrs["after"]
+    mirrored = site.attrs["mode"] != "constant"
+    padded = [axis for axis, n in enumerate(zip(before, after, strict=True)) if mirrored and any(n)]
+    layout, rank = _layout_beside(b, site.inputs[0], b.layouts[out], padded), len(site.shapes[out])
+    x = b.read(site.inputs[0], layout)
     if min(before + after) < 0:
         x = _crop(b, site, x, layout)
     if max(before + after) <= 0:
@@ -91,8 +103,25 @@ def lower_pad(b: Builder, site: Site) -> None:
         return
     mode = MODES[site.attrs["mode"]]
     value = step_of(site.attrs["value"], b.tensors[x].format) if mode == 0 else 0
+    if value and b.tensors[x].number_bytes > 1:
+        raise ValueError(f"{site} pads int16 with {site.attrs['value']}; only zeros are the same in every byte")
     attrs = {"before": spatial([max(n, 0) for n in before], axes_of(rank, layout), 0), "mode": mode, "value": value}
     b.keep("pad", x, site, attrs, layout)
+
+
+def _layout_beside(b: Builder, name: str, wish: Layout, axes: Sequence[int]) -> Layout:
+    """The layout to move a tensor in: the one wished for, unless that has one of these axes as channels of int16.
+
+    Channels are counted in bytes there, and bytes of a number stay together only while channels are not picked apart.
+    """
+    held = b.held[name]
+    if b.tensors[held.tensor].format.kind == "int8":
+        return wish
+    layouts = (wish, *(layout for layout in (FIRST, LAST) if layout != wish))
+    free = [layout for layout in layouts if axes_of(len(held.shape), layout)[2] not in axes]
+    if not free:
+        raise ValueError(f"'{name}' is int16: axes {list(axes)} cannot all be picked apart")
+    return free[0]
 
 
 def _crop(b: Builder, site: Site, x: str, layout: Layout) -> str:
@@ -101,8 +130,9 @@ def _crop(b: Builder, site: Site, x: str, layout: Layout) -> str:
     shape = tuple(n + min(lo, 0) + min(hi, 0) for n, lo, hi in zip(full, before, after, strict=True))
     start = spatial([max(-n, 0) for n in before], axes_of(len(shape), layout), 0)
     name = b.free_name(f"{site.outputs[0]}/crop")
-    made = Tensor(name, stored_shape(shape, layout), b.tensors[x].format, layout, shape)
-    return b.layer("slice", (x,), made, {"start": start, "step": (1, 1, 1)}, (site,))
+    made = b.describe(name, shape, layout, b.tensors[x].format)
+    attrs = in_byte_channels({"start": start, "step": (1, 1, 1)}, made.number_bytes)
+    return b.layer("slice", (x,), made, attrs, (site,))
 
 
 def lower_transpose(b: Builder, site: Site) -> None:
@@ -111,10 +141,20 @@ def lower_transpose(b: Builder, site: Site) -> None:
     held = b.held[site.inputs[0]]
     layout = b.layouts[out]
     perm = permutation(axes_of(len(held.shape), held.layout), transposed_axes(site, layout))
-    if moves_nothing(b.tensors[held.tensor].shape, perm):
-        b.alias(held.tensor, site, layout)
+    _permute(b, held.tensor, perm, site, layout)
+
+
+def _permute(b: Builder, x: str, perm: Perm, site: Site, layout: Layout) -> None:
+    """The output of a site from a stored tensor whose axes are permuted."""
+    out = site.outputs[0]
+    tensor = b.tensors[x]
+    if moves_nothing((1, *tensor.numbers), perm):
+        b.alias(x, site, layout)
+    elif tensor.format.kind == "int8":
+        b.keep("transpose", x, site, {"perm": perm}, layout)
     else:
-        b.keep("transpose", held.tensor, site, {"perm": perm}, layout)
+        as_ = Held("", site.shapes[out], layout)
+        b.alias(b.transposed(x, perm, as_, f"{out}/{layout}", (site,)), site, layout)
 
 
 def lower_reshape(b: Builder, site: Site) -> None:
@@ -130,9 +170,10 @@ def lower_reshape(b: Builder, site: Site) -> None:
     wish = b.layouts[out]
     first, last = cheapest_reshape(held.shape, layout_for(len(held.shape), held.layout), made, wish)
     x = b.read(name, first)
-    target = stored_shape(made, last)
+    size = b.tensors[x].number_bytes
+    target = stored_shape(made, last, size)
     perm = permutation(axes_of(len(made), last), axes_of(len(made), wish))
-    if moves_nothing(target, perm):
+    if moves_nothing(stored_shape(made, last), perm):
         if b.tensors[x].shape == target:
             b.alias(x, site, wish)
         else:
@@ -141,7 +182,7 @@ def lower_reshape(b: Builder, site: Site) -> None:
     if b.tensors[x].shape != target:
         raw = Tensor(b.free_name(f"{out}/{last}"), target, b.tensors[x].format, last, made)
         x = b.layer("reshape", (x,), raw, {}, (site,))
-    b.keep("transpose", x, site, {"perm": perm}, wish)
+    _permute(b, x, perm, site, wish)
 
 
 def _feeds_gemms_only(b: Builder, name: str) -> bool:

@@ -11,6 +11,7 @@ from axtool.ops.window_counts import window_counts
 from axtool.plan.layout import FIRST, axes_of, layout_for, stored_shape, wanted_layout
 from axtool.plan.lower_activation import ending
 from axtool.plan.lower_builder import Builder, multiplier, spatial
+from axtool.plan.lower_wide import sized
 from axtool.types import Layout, Site
 
 
@@ -52,14 +53,15 @@ def lower_mean(b: Builder, site: Site) -> None:
 
 def _emit_average(b: Builder, site: Site, x: str, window: dict[str, Any], layout: Layout) -> None:
     end = ending(b, site, mac=False)
-    fmt, out = b.tensors[x].format, b.format(end.out)
+    fmt, out = b.tensors[x].format, end.format
     # a mean over space may drop the axes that it leaves at one: h and w of the layer's output come from the window
     size = stored_shape(site.shapes[site.outputs[0]], layout)[1:3]
     counts = window_counts(b.tensors[x].shape[1:3], size, window)
     rows = [(count, *multiplier(fmt.scale[0] / (out.scale[0] * count))) for count in counts]
     table = b.constant(f"{end.out}/counts", np.asarray(rows, np.int32))
     ends = {"zp": fmt.zero_point[0], "out_zp": out.zero_point[0], "lo": end.lo, "hi": end.hi}
-    b.make("avg_pool", (x, table), site, {**window, **ends}, layout, end.out, end.origin)
+    op, attrs = sized("avg_pool", {**window, **ends}, x=fmt, out=out)
+    b.make(op, (x, table), site, attrs, layout, end.out, end.origin)
 
 
 def lower_resize(b: Builder, site: Site) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from axtool.ops.elements import narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.plan.memory import align
 from axtool.plan.order import padded
@@ -100,11 +101,15 @@ def array_tile(dims: Size, target: Target) -> tuple[int, int]:
 
 
 def channel_unit(job: TileJob) -> int:
-    """Output channels that a box must not split: a block of weights, or a group whose blocks begin inside others."""
+    """Output channels, in bytes, that a box must not split: a number, in MAC ops a block of weights, or a group whose
+    blocks begin inside others.
+    """
+    size = out_bytes(job.layer.attrs)
     if job.layer.op not in MAC_OPS:
-        return 1
-    share = job.dims[2] // (1 if job.layer.op == "depthwise" else job.layer.attrs["group"])
-    return BLOCK if share % BLOCK == 0 or share == job.dims[2] else share
+        return size
+    channels = job.dims[2] // size
+    share = channels // (1 if narrow(job.layer.op) == "depthwise" else job.layer.attrs["group"])
+    return size * (BLOCK if share % BLOCK == 0 or share == channels else share)
 
 
 def steps_of(job: TileJob, size: Size, by_channel: bool) -> Iterator[Step]:

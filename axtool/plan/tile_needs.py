@@ -5,15 +5,13 @@ from __future__ import annotations
 from axtool.ops.boxes import Job, is_empty, whole
 from axtool.ops.encoding import dims_of
 from axtool.ops.reference_elementwise import part_box
-from axtool.ops.regions import needed
+from axtool.ops.regions import needed, tensor_reads
 from axtool.types import Layer, Program, Tile
-
-BOXED_INPUTS = {"add": 2, "mul": 2}  # inputs, from the first, that are read in boxes; 1 for the ops not named
 
 
 def boxed_inputs(layer: Layer) -> int:
     """How many of a layer's inputs are tensors read in boxes; the rest are flat constants."""
-    return len(layer.inputs) if layer.op == "concat" else BOXED_INPUTS.get(layer.op, 1)
+    return len(layer.inputs) if layer.op == "concat" else tensor_reads(layer.op)
 
 
 def job_of(layer: Layer, program: Program, box: Tile, part: int = 0) -> Job:
@@ -52,7 +50,7 @@ def sliceable(layer: Layer) -> bool:
 
     Those of a depthwise layer are too small to be worth the requests.
     """
-    return layer.op in ("conv", "conv_transpose")
+    return layer.op in ("conv", "conv_transpose", "wide_conv")
 
 
 def slices(layer: Layer, program: Program, box: Tile) -> tuple[Tile, Tile]:

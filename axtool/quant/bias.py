@@ -17,7 +17,8 @@ from axtool.quant.weights import INT32_MAX, channel_weights
 from axtool.types import QFormat, Site, Weights
 
 # The correction is an exact integer sum, the same on every CPU: weights and means in these parts of their steps.
-_WEIGHT_BITS, _MEAN_BITS = 14, 10
+_WEIGHT_BITS = 14
+_MEAN_BITS = {"int8": 10, "int16": 2}
 _WEIGHT_MOST, _MEAN_MOST = 1 << 24, 1 << 24
 
 
@@ -33,9 +34,10 @@ def correct_bias(site: Site, weights: Weights, source: QFormat, mean: Sequence[f
     if means.size != group * inputs:
         return weights
     fine = np.clip(np.rint(lost * 2.0**_WEIGHT_BITS), -_WEIGHT_MOST, _WEIGHT_MOST).astype(np.int64)
-    steps = np.clip(np.rint(means * 2.0**_MEAN_BITS), -_MEAN_MOST, _MEAN_MOST).astype(np.int64)
+    mean_bits = _MEAN_BITS[source.kind]
+    steps = np.clip(np.rint(means * 2.0**mean_bits), -_MEAN_MOST, _MEAN_MOST).astype(np.int64)
     own = steps.reshape(group, inputs)[np.arange(cout) // (cout // group)]
-    delta = (fine * own).sum(axis=1).astype(np.float64) / 2.0 ** (_WEIGHT_BITS + _MEAN_BITS)
+    delta = (fine * own).sum(axis=1).astype(np.float64) / 2.0 ** (_WEIGHT_BITS + mean_bits)
     unit = source.scale[0] * weights.scale.astype(np.float64)
     bias = weights.bias.astype(np.float64) + delta * unit
     fits = np.abs(bias / unit) + np.abs(delta) < INT32_MAX / 2

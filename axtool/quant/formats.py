@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from axtool.errors import UsageError, nearest
+from axtool.ops.arithmetic import LIMITS
 from axtool.quant.bias import correct_bias
 from axtool.quant.gram import Gram
 from axtool.quant.rounding import round_weights
 from axtool.quant.ties import Ties, natural_ranges, tie
 from axtool.quant.weights import check_constants, quantize_weights, weight_name
+from axtool.quant.wide import wide_roots
 from axtool.target import Target
 from axtool.types import QFormat, Quantization, Site, Weights
 
@@ -47,18 +49,20 @@ def quantize_stage(
     *,
     symmetric: bool = False,
     per_tensor: bool = False,
+    wide: Collection[str] = (),
 ) -> Quantization:
     """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input, weights
     rounded for the data where `grams` has its output. `symmetric` activations have zero point 0, `per_tensor` weights
     one scale a site.
 
-    `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `weights`
-    are by the name of the site's first output: in the ONNX layout, with the alpha and beta of a Gemm in them.
-    Raises UsageError listing tensors without a range, NumericsError for NaN or Inf in weights.
+    `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `wide` are
+    tensors that get int16, with all that share their format. `weights` are by the name of the site's first output: in
+    the ONNX layout, with the alpha and beta of a Gemm in them.
+    Raises UsageError listing tensors without a range, or that cannot be int16; NumericsError for NaN or Inf in weights.
     """
     given = _usable(given)
     check_constants(sites)
-    decisions = resolve(sites, ranges, target, inputs, outputs, given, symmetric=symmetric)
+    decisions = resolve(sites, ranges, target, inputs, outputs, given, symmetric=symmetric, wide=wide)
     formats = {decision.tensor: decision.format for decision in decisions}
     weights: dict[str, Weights] = {}
     notes: list[str] = []
@@ -96,10 +100,12 @@ def resolve(
     given: Mapping[str, QFormat] | None = None,
     *,
     symmetric: bool = False,
+    wide: Collection[str] = (),
 ) -> tuple[Decision, ...]:
     """The format of every float tensor of the stage, with its range and the reason, in graph order."""
     given = _usable(given)
     ties = tie(sites, inputs, outputs, given)
+    widened = wide_roots(sites, ties, wide, target, given)
     roots = list(dict.fromkeys(ties.root.values()))
     formats = {root: fmt for root in roots if (fmt := _given_of(root, ties, given)) is not None}
     together = {root: _together(given[name] for name in names) for root, names in ties.moved_to.items()}
@@ -109,9 +115,10 @@ def resolve(
     for site in sites:
         _shape_range(site, ties, spans)
     free = [root for root in roots if root not in formats]
-    formats |= {root: int8_format(*spans[root], symmetric=symmetric) for root in free}
+    for root in free:
+        formats[root] = int16_format(*spans[root]) if root in widened else int8_format(*spans[root], symmetric=symmetric)
     for site in sites:
-        _coarsen_sum(site, ties, spans, formats, free, symmetric)
+        _coarsen_sum(site, ties, spans, formats, [root for root in free if root not in widened], symmetric)
     decisions = []
     for name, root in ties.root.items():
         fmt = given.get(name, formats[root])
@@ -137,9 +144,16 @@ def int8_format(low: float, high: float, min_scale: float = 0.0, *, symmetric: b
     return QFormat("int8", (step,), (min(max(zero, LOW), HIGH),))
 
 
+def int16_format(low: float, high: float) -> QFormat:
+    """Symmetric int16 that holds [low, high]; 65,534 steps, a float32 scale, zero point 0."""
+    reach = max(map(abs, widen((low, high))))
+    return QFormat("int16", (float(np.float32(max(reach / LIMITS["int16"][1], MIN_SCALE if reach else DEAD_SCALE))),))
+
+
 def span_of(fmt: QFormat) -> Range:
-    """The real range that an int8 format can hold."""
-    steps = [((LOW - z) * s, (HIGH - z) * s) for s, z in zip(fmt.scale, fmt.zero_point, strict=False)]
+    """The real range that an integer format can hold."""
+    lo, hi = LIMITS[fmt.kind]
+    steps = [((lo - z) * s, (hi - z) * s) for s, z in zip(fmt.scale, fmt.zero_point, strict=False)]
     return min(low for low, _ in steps), max(high for _, high in steps)
 
 

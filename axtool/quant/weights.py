@@ -19,6 +19,8 @@ LIMIT = 127
 INT32_MAX = 2**31 - 1
 # The multiplier weight_scale * input_scale / output_scale has 31 fraction bits: from 2^-20 up, 11 of them are its own.
 FINEST_MULTIPLIER = 2.0**-20
+# Of an input of int16 the multiplier itself is made a whole number of 2^-31, unless it has as many steps anyway.
+FEWEST_STEPS, MANY_STEPS = 16, 1 << 18
 # Scales are kept as float32. A channel of zeros, or between ranges of extreme ratio, could ask for 0 or infinity.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
 
@@ -74,6 +76,9 @@ def quantize_weights(
     to the output, or the bias or the worst sum in int32, would leave its bits; it is a normal
     float32 number. `given`: symmetric weights that the model brings, whose scale is kept. `per_tensor`: one scale
     for all channels.
+
+    Sums over an input of int16 have 64 bits. Its steps are so fine that multipliers of good weights are small numbers;
+    scales are chosen then that make them whole ones.
     """
     channels = channel_weights(site)
     bias = _bias(site, len(channels))
@@ -83,12 +88,16 @@ def quantize_weights(
         assert given is not None
         wanted = np.broadcast_to(np.asarray(given.scale, np.float64), (len(channels),)).copy()
     else:
-        floor = FINEST_MULTIPLIER * scale_out / scale_in
-        wanted = np.maximum(np.abs(channels).max(axis=1, initial=0.0) / LIMIT, floor)
+        wanted = np.abs(channels).max(axis=1, initial=0.0) / LIMIT
+        if source.kind == "int16":
+            wanted = _whole_multipliers(wanted, scale_in / scale_out)
+        else:
+            wanted = np.maximum(wanted, FINEST_MULTIPLIER * scale_out / scale_in)
         wanted = np.clip(wanted, SMALLEST_SCALE, LARGEST_SCALE)
         if per_tensor:
             wanted[:] = wanted.max(initial=SMALLEST_SCALE)
     reach = max(127 - source.zero_point[0], 128 + source.zero_point[0])  # the largest |q - zero point|
+    reach = 0 if source.kind == "int16" else reach
     scale = wanted.astype(np.float32).astype(np.float64)
     raised = np.zeros(len(channels), bool)
     while True:
@@ -105,6 +114,13 @@ def quantize_weights(
     notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
     values = from_channels(site, values.astype(np.int8))
     return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
+
+
+def _whole_multipliers(scale: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """Scales no smaller, at which scale * ratio * 2^31 is truncated from just above a whole number, if it is small."""
+    steps = np.maximum(scale * ratio * 2.0**31, FEWEST_STEPS)
+    whole = np.ceil(steps) * (1 + 2.0**-20)  # above: a float32 scale is a little off
+    return np.where(steps < MANY_STEPS, whole, steps) / (ratio * 2.0**31)
 
 
 def _bias_too_large(site: Site, bias: NDArray[np.float64], scale_in: float) -> NumericsError:

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import dequantize, quantize_host
 from axtool.runtime.watch import Watch
-from axtool.sim.images import assign_pixels, host_slot, new_images, open_plan, read_tensor, write_tensor
+from axtool.sim.images import (
+    Numbers,
+    assign_pixels,
+    host_slot,
+    new_images,
+    numbers_of,
+    open_plan,
+    read_tensor,
+    write_tensor,
+)
 from axtool.types import Plan, Tensor
 
 Float = NDArray[np.float32]
@@ -34,22 +43,20 @@ class DeviceSession:
         quantized = {name: self.quantize(name, feeds[name]) for name in self.program.inputs}
         return {name: self.dequantize(name, q) for name, q in self.run_quantized(quantized).items()}
 
-    def quantize(self, name: str, array: NDArray[Any]) -> NDArray[np.int8]:
-        """float32 of the ONNX shape -> int8 of the stored shape (1, h, w, c)."""
+    def quantize(self, name: str, array: NDArray[Any]) -> Numbers:
+        """float32 of the ONNX shape -> numbers of the tensor's format, (1, h, w, c)."""
         tensor = self.program.tensors[name]
         if tuple(array.shape) != tensor.onnx_shape:
             raise ValueError(f"'{name}' has shape {tuple(array.shape)}, want {tensor.onnx_shape}")
         return to_stored(quantize_host(np.asarray(array, np.float32), tensor.format), tensor)
 
     def dequantize(self, name: str, q: NDArray[Any]) -> Float:
-        """int8 of the stored shape -> float32 of the ONNX shape."""
+        """Numbers (1, h, w, c) -> float32 of the ONNX shape."""
         tensor = self.program.tensors[name]
         return to_onnx(dequantize(q, tensor.format), tensor)
 
-    def run_quantized(
-        self, inputs: Mapping[str, NDArray[np.int8]], watch: Sequence[str] = ()
-    ) -> dict[str, NDArray[np.int8]]:
-        """int8 tensors of the stored shapes in and out; `watch` names further tensors to copy out as they are made.
+    def run_quantized(self, inputs: Mapping[str, Numbers], watch: Sequence[str] = ()) -> dict[str, Numbers]:
+        """Numbers (1, h, w, c) in and out; `watch` names further tensors to copy out as they are made.
 
         The arrays of watched tensors are the session's own: the next run that watches fills them anew.
         """
@@ -64,21 +71,21 @@ class DeviceSession:
             for name in self.program.outputs
         }
         if watch:
-            result |= {name: array.view(np.int8) for name, array in self._watch.arrays.items()}
+            result |= {name: numbers_of(array, tensors[name]) for name, array in self._watch.arrays.items()}
         return result
 
 
 def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
-    """An array of the ONNX shape as the stored (1, h, w, c)."""
+    """An array of the ONNX shape as (1, h, w, c)."""
     if tensor.layout == "channel_first" and array.ndim > 2:
         pixels = np.moveaxis(array, 1, -1)
         array = np.empty(pixels.shape, pixels.dtype)
         assign_pixels(array, pixels)
-    return np.ascontiguousarray(array.reshape(tensor.shape))
+    return np.ascontiguousarray(array.reshape(1, *tensor.numbers))
 
 
 def to_onnx(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
-    """A stored (1, h, w, c) array as the ONNX tensor."""
+    """An array (1, h, w, c) as the ONNX tensor."""
     shape = tensor.onnx_shape
     if tensor.layout == "channel_first" and len(shape) > 2:
         return np.ascontiguousarray(np.moveaxis(array.reshape(shape[0], *shape[2:], shape[1]), -1, 1))

@@ -1,4 +1,4 @@
-"""A plan and int8 inputs -> the memory images that its commands run over, and the outputs read back from them."""
+"""A plan and quantized inputs -> the memory images that its commands run over, and the outputs read back from them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from axtool.types import Plan, Slot, Tensor
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 MEMORIES = ("ext", "ocm")
+Numbers = NDArray[np.signedinteger]
 
 
 def encode_plan(plan: Plan) -> Rows:
@@ -35,13 +36,13 @@ def open_plan(plan: Plan, engine: str = "reference", threads: int = 1, isa: str 
 
 def run_plan(
     plan: Plan,
-    inputs: Mapping[str, NDArray[np.int8]],
+    inputs: Mapping[str, Numbers],
     engine: str = "reference",
     threads: int = 1,
     isa: str = "auto",
     merge: bool = True,
-) -> dict[str, NDArray[np.int8]]:
-    """Run a plan once: int8 tensors of the stored shapes (1, h, w, c) in and out."""
+) -> dict[str, Numbers]:
+    """Run a plan once: numbers of int8 or int16 (1, h, w, c) in and out."""
     runner = open_plan(plan, engine, threads, isa, merge)
     memories = new_images(plan)
     for name in plan.program.inputs:
@@ -74,12 +75,14 @@ def host_slot(plan: Plan, name: str) -> Slot:
 
 
 def write_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor, values: NDArray[Any]) -> None:
-    """Store (1, h, w, c); the channels that pad a pixel hold the zero point."""
-    if values.shape != tensor.shape or values.dtype != np.int8:
-        raise ValueError(f"'{tensor.name}' is int8 {tensor.shape}, got {values.dtype} {values.shape}")
+    """Store numbers (1, h, w, c); the channels that pad a pixel hold the zero point."""
+    shape, kind = (1, *tensor.numbers), tensor.format.kind
+    if values.shape != shape or values.dtype != kind:
+        raise ValueError(f"'{tensor.name}' is {kind} {shape}, got {values.dtype} {values.shape}")
+    stored = values[0] if kind == "int8" else np.ascontiguousarray(values[0].astype("<i2"))
     pixels = _pixels(memories, slot, tensor)
     pixels.reshape(-1)[:] = tensor.format.zero_point[0] & 0xFF
-    assign_pixels(pixels[:, :, : tensor.shape[3]], values[0].view(np.uint8))
+    assign_pixels(pixels[:, :, : tensor.shape[3]], stored.view(np.uint8))
 
 
 def assign_pixels(to: NDArray[Any], values: NDArray[Any]) -> None:
@@ -91,10 +94,17 @@ def assign_pixels(to: NDArray[Any], values: NDArray[Any]) -> None:
             to[..., channel] = values[..., channel]
 
 
-def read_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.int8]:
-    """A copy of what is stored: (1, h, w, c)."""
+def read_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> Numbers:
+    """A copy of the numbers that are stored: (1, h, w, c)."""
     pixels = _pixels(memories, slot, tensor)
-    return pixels[None, :, :, : tensor.shape[3]].copy().view(np.int8)
+    return numbers_of(pixels[None, :, :, : tensor.shape[3]].copy(), tensor)
+
+
+def numbers_of(stored: NDArray[np.uint8], tensor: Tensor) -> Numbers:
+    """The numbers in the bytes (1, h, w, bytes) of a tensor, in place where this CPU stores them so too."""
+    if tensor.format.kind == "int8":
+        return stored.view(np.int8)
+    return np.asarray(stored.view("<i2"), np.int16)
 
 
 def _pixels(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from axtool.ops.boxes import Job, is_empty
+from axtool.ops.elements import in_bytes, in_numbers, is_wide, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
-from axtool.ops.regions import needed
+from axtool.ops.regions import needed, tensor_reads
 from axtool.target import Array, Target
 from axtool.types import Layer, Program, Tile
 
@@ -50,7 +51,7 @@ class CostModel:
         """The cost of one output box of layer `at`."""
         layer = self.program.layers[at]
         key: tuple[int, ...] = (at, part, tile.h, tile.w, tile.n)
-        if layer.op not in PLACELESS:  # how much of its input a box needs depends on the place
+        if narrow(layer.op) not in PLACELESS:  # how much of its input a box needs depends on the place
             key = (*key, tile.y, tile.x, tile.c)
         found = self._known.get(key)
         if found is None:
@@ -73,38 +74,43 @@ class CostModel:
     def _mac(self, layer: Layer, job: Job, port: int, cycles: int) -> Cost:
         """Steps over the taps and input channels of each output channel, the drain of each, then requantize.
 
-        Transfers run beside the MACs: only what exceeds them is charged.
+        An input of 16 bits takes the steps, and the array's shifts, of several passes. Transfers run beside the MACs:
+        only what exceeds them is charged.
         """
+        passes = self.target.costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
+        job = in_numbers(job) if is_wide(job.op) else job
         costs, array, tile = self.target.costs, self.target.array, job.tile
         channels = self._tiles(tile) * ceil(tile.n / array.output_channels)
-        depth = 1 if layer.op == "depthwise" else job.in_dims[2] // layer.attrs["group"]
-        steps = _taps(layer) * ceil(depth / array.input_channels) * array.cycles
+        depth = 1 if job.op == "depthwise" else job.in_dims[2] // layer.attrs["group"]
+        steps = _taps(layer) * ceil(depth / array.input_channels) * array.cycles * passes
         mac = ceil(channels * (steps + costs["mac_drain"]))
         act = costs["interpolate"] if layer.attrs["act"] else 0
         return Cost(
             mac=mac,
             compute=ceil(self._tiles(tile) * tile.n * (costs["requantize"] + act)),
-            data_array=ceil(self._tiles(tile) * tile.n * costs["array_shift"]),
+            data_array=ceil(self._tiles(tile) * tile.n * costs["array_shift"] * passes),
             data_ocm=max(0, cycles - mac),
             macs=_macs(layer, job, depth),
             port_bytes=port,
         )
 
     def _compute(self, layer: Layer, tile: Tile, part: int) -> int:
-        costs = self.target.costs
-        match layer.op:
+        costs, op = self.target.costs, narrow(layer.op)
+        match op:
+            case "lut" if in_bytes(layer.attrs) == 2:
+                each = costs["interpolate"]
             case "add" | "mul" | "lut" | "requantize":
-                each = costs[layer.op]
+                each = costs[op]
             case "resize_linear":
                 each = costs["resize"]
             case "max_pool" | "avg_pool":
                 kernel = layer.attrs["kernel"]
-                each = costs["pool_tap"] * kernel[0] * kernel[1] + costs["requantize"] * (layer.op == "avg_pool")
+                each = costs["pool_tap"] * kernel[0] * kernel[1] + costs["requantize"] * (op == "avg_pool")
             case "concat":
                 each = costs["requantize"] if layer.attrs["parts"][4 * part + 2] else 0.0
             case _:
                 each = 0.0
-        return ceil(self._tiles(tile) * tile.n * each)
+        return ceil(self._tiles(tile) * (tile.n // out_bytes(layer.attrs)) * each)
 
     def _moved(self, layer: Layer, tile: Tile) -> int:
         """Cycles of a copy by whole tiles, or of a gather by elements."""
@@ -116,9 +122,8 @@ class CostModel:
 
     def _port_bytes(self, layer: Layer, job: Job, ins: Sequence[tuple[int, int, int]]) -> int:
         """Bytes between on-chip memory and array: each operand's box and the output, whole tiles unless one pixel."""
-        boxed = 2 if layer.op in ("add", "mul") else 1
         total = self._box_bytes(job.tile)
-        for index in range(boxed):
+        for index in range(tensor_reads(layer.op)):
             box = needed(job, index)
             total += 0 if is_empty(box) else self._box_bytes(box)
         return total

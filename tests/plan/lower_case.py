@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx
@@ -20,7 +20,9 @@ from axtool.ops.reference import compute
 from axtool.plan.check_program import verify_program
 from axtool.plan.layout import axes_of
 from axtool.plan.lower import lower
+from axtool.plan.lower_wide import as_bytes
 from axtool.quant.formats import quantize_stage
+from axtool.sim.images import numbers_of
 from axtool.target import Array, External, MemorySpec, Target
 from axtool.types import Program, Quantization, Site, Tensor
 
@@ -38,6 +40,7 @@ def target(*, vector_unit: bool = True, limits: Mapping[str, int] | None = None)
         external=External(1e9, 1e9, 64, 100),
         channel_multiple=16,
         vector_unit=vector_unit,
+        formats=("int8", "int16"),
         limits=limits or {},
     )
 
@@ -85,14 +88,15 @@ class Case:
         made = dict(zip([value.name for value in session.get_outputs()], session.run(None, self.feeds), strict=True))
         return self.feeds | made
 
-    def quantization(self) -> Quantization:
+    def quantization(self, wide: Collection[str] = ()) -> Quantization:
         ranges = {name: (float(x.min(initial=0)), float(x.max(initial=0))) for name, x in self.floats.items()}
-        return quantize_stage(self.sites, ranges, target(), self.inputs, self.outputs)
+        return quantize_stage(self.sites, ranges, target(), self.inputs, self.outputs, wide=wide)
 
-    def lowered(self, *, vector_unit: bool = True) -> Program:
+    def lowered(self, *, vector_unit: bool = True, wide: Collection[str] = ()) -> Program:
         for site in self.sites:
             assert why_not(site, target()) == ()
-        program = lower(self.sites, self.quantization(), target(vector_unit=vector_unit), self.inputs, self.outputs)
+        numbers = self.quantization(wide)
+        program = lower(self.sites, numbers, target(vector_unit=vector_unit), self.inputs, self.outputs)
         verify_program(program)
         return program
 
@@ -112,7 +116,7 @@ class Case:
 def to_stored(x: NDArray[np.float32], tensor: Tensor) -> NDArray[np.float32]:
     kept = [axis for axis in axes_of(x.ndim, tensor.layout) if axis is not None]
     rest = [axis for axis in range(x.ndim) if axis not in kept]
-    return x.transpose(rest + kept).reshape(tensor.shape)
+    return x.transpose(rest + kept).reshape(1, *tensor.numbers)
 
 
 def from_stored(x: NDArray[np.float32], tensor: Tensor) -> NDArray[np.float32]:
@@ -126,15 +130,13 @@ def run_whole(program: Program, feeds: Feeds) -> Feeds:
     """The outputs in ONNX shape, real numbers."""
     values = whole_values(program, feeds)
     described = {name: program.tensors[name] for name in program.outputs}
-    return {name: from_stored(dequantize(values[name], t.format), t) for name, t in described.items()}
+    return {name: from_stored(dequantize(numbers_of(values[name], t), t.format), t) for name, t in described.items()}
 
 
 def quantized(program: Program, feeds: Feeds) -> Stored:
-    """The inputs as the device stores them, (h, w, c)."""
+    """The inputs as the device stores them, (h, w, c) in bytes."""
     described = {name: program.tensors[name] for name in program.inputs}
-    return {
-        name: quantize_host(to_stored(feeds[name], t), t.format)[0].astype(np.int8) for name, t in described.items()
-    }
+    return {name: as_bytes(quantize_host(to_stored(feeds[name], t), t.format)[0]) for name, t in described.items()}
 
 
 def whole_values(program: Program, feeds: Feeds) -> Stored:

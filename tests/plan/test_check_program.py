@@ -13,6 +13,7 @@ from axtool.plan.check_program import verify_program
 from axtool.types import Layer, Program, QFormat
 from tests.plan.lower_case import Case
 
+WIDE = {"format": QFormat("int16", (1.0,)), "shape": (1, 6, 6, 8)}
 GRAPH = """(float[1,4,6,6] x) => (float[1,8,3,3] y) {
   a = Conv<pads=[1,1,1,1]>(x, w) b = Sigmoid(a) c = MaxPool<kernel_shape=[2,2], strides=[2,2]>(b)
   d = Relu(c) y = Concat<axis=1>(c, d) }"""
@@ -65,7 +66,11 @@ FAULTS: dict[str, tuple[Callable[[Program], Program], str]] = {
     "an output listed twice": (lambda p: replace(p, outputs=("y", "y")), "listed twice"),
     "a read of the unknown": (lambda p: with_layer(p, 1, lambda x: replace(x, inputs=("ghost",))), "nothing describes"),
     "a name that is another": (renamed, "calls itself 'z'"),
-    "an activation of 16 bits": (lambda p: with_tensor(p, "c", format=QFormat("int16", (1.0,))), "'c' is int16"),
+    "an activation of 32 bits": (lambda p: with_tensor(p, "c", format=QFormat("int32", (1.0,))), "'c' is int32"),
+    "int16 in the bytes of int8": (lambda p: with_tensor(p, "c", format=QFormat("int16", (1.0,))), "3, 3, 4.*wants.*3, 3, 8"),
+    "int16 with a zero point": (lambda p: with_tensor(p, "c", format=QFormat("int16", (1.0,), (4,))), "int16 with zero"),
+    "a maximum of int16": (
+        lambda p: with_tensor(with_tensor(p, "b", **WIDE), "c", **WIDE), "layer 'a' .* counts 1 bytes|two bytes"),
     "a batch of two": (lambda p: with_tensor(p, "x", shape=(2, 6, 6, 4)), r"want \(1, h, w, c\)"),
     "a shape that is not the stored one": (lambda p: with_tensor(p, "x", onnx_shape=(1, 4, 6, 7)), "is stored as"),
     "a pool that rescales": (lambda p: with_tensor(p, "c", format=QFormat("int8", (0.5,))), "cannot change a format"),

@@ -1,0 +1,55 @@
+"""Numbers of 16 bits in a legal Program: each layer counts the bytes that its tensors have, and moves whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from axtool.ops.elements import in_bytes, is_wide, out_bytes
+from axtool.types import Layer, Program
+
+# What moves the bytes of pixels as they are. Of the others only some attributes leave numbers whole.
+MOVES = ("concat", "slice", "pad", "resize_nearest", "transpose", "reshape", "depth_to_space", "space_to_depth")
+
+
+def verify_numbers(program: Program, layer: Layer, boxed: Sequence[str]) -> None:
+    """Raises ValueError for a layer that takes numbers of two bytes for others. `boxed`: its operands that are tensors.
+
+    The row itself is known to be legal.
+    """
+    where = f"layer '{layer.name}' ({layer.op})"
+    if is_wide(layer.op):
+        for at, name in enumerate(boxed):
+            _agree(where, name, program.tensors[name].number_bytes, in_bytes(layer.attrs, at))
+        out = layer.outputs[0]
+        _agree(where, out, program.tensors[out].number_bytes, out_bytes(layer.attrs))
+        return
+    sizes = {program.tensors[name].number_bytes for name in (*boxed, *layer.outputs)}
+    if sizes == {1}:
+        return
+    fault = "it does not take them" if layer.op not in MOVES or len(sizes) > 1 else _torn(layer)
+    if fault:
+        raise ValueError(f"{where} has numbers of two bytes: {fault}")
+
+
+def _agree(where: str, name: str, has: int, counted: int) -> None:
+    if has != counted:
+        raise ValueError(f"{where} counts {counted} bytes a number in '{name}', which has {has}")
+
+
+def _torn(layer: Layer) -> str:
+    """How a move would tear the bytes of a number apart, or ""."""
+    a = layer.attrs
+    match layer.op:
+        case "concat":
+            torn = (a["axis"] == 2 and any(offset % 2 for offset in a["parts"][::4])) or any(a["parts"][2::4])
+        case "slice":
+            torn = a["start"][2] % 2 or a["step"][2] != 1
+        case "pad":
+            torn = a["before"][2] % 2 or (a["value"] if a["mode"] == 0 else a["before"][2])
+        case "transpose":
+            torn = a["perm"][2] != 2
+        case "depth_to_space":
+            torn = a["mode"] == 1
+        case _:
+            torn = False
+    return "it tears them apart" if torn else ""
