@@ -116,7 +116,9 @@ def resolve(
         _shape_range(site, ties, spans)
     free = [root for root in roots if root not in formats]
     for root in free:
-        formats[root] = int16_format(*spans[root]) if root in widened else int8_format(*spans[root], symmetric=symmetric)
+        formats[root] = (
+            int16_format(*spans[root]) if root in widened else int8_format(*spans[root], symmetric=symmetric)
+        )
     for site in sites:
         _coarsen_sum(site, ties, spans, formats, [root for root in free if root not in widened], symmetric)
     decisions = []

@@ -11,9 +11,8 @@ import pytest
 from axtool.ops.wide import why_not_wide
 from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
-from axtool.plan.lower import lower
 from axtool.plan.lower_wide import permute_steps
-from axtool.plan.reuse import renumbered
+from axtool.plan.whole import whole_plan
 from axtool.quant.wide import candidates
 from axtool.runtime.device import DeviceSession
 from axtool.sim.images import numbers_of
@@ -109,9 +108,12 @@ def test_a_planned_chain_has_the_bits_of_whole_tensors(chain: Case, seed: int) -
         name: numbers_of(q[None].view(np.uint8), program.tensors[name])
         for name, q in quantized(program, chain.feeds).items()
     }
-    made = DeviceSession(planned, engine="reference").run_quantized(inputs, watch=list(values.keys() - inputs.keys()))
-    for name, array in made.items():
-        np.testing.assert_array_equal(array[0], numbers_of(values[name][None].view(np.uint8), program.tensors[name])[0])
+    watch = sorted(values.keys() - inputs.keys())
+    for made_by, engine in ((planned, "reference"), (planned, "native"), (whole_plan(program, chip), "native")):
+        made = DeviceSession(made_by, engine=engine).run_quantized(inputs, watch=watch)
+        for name, array in made.items():
+            want = numbers_of(values[name][None].view(np.uint8), program.tensors[name])
+            np.testing.assert_array_equal(array, want, err_msg=f"{engine}: {name}")
 
 
 COSTS = dict.fromkeys(
@@ -132,32 +134,6 @@ def test_a_function_behind_a_conv_of_int16_stays_in_the_conv_where_its_result_is
     case = Case("(float[1,5,9,8] x) => (float[1,6,9,8] y) { t = Conv(x, w) y = Sigmoid(t) }", w=exact((6, 5, 1, 1)))
     (layer,) = case.lowered(wide=["x", "t"]).layers
     assert (layer.op, layer.attrs["act"], layer.attrs["x_bytes"], layer.attrs["out_bytes"]) == ("wide_conv", 1, 2, 1)
-
-
-def test_a_program_with_other_widths_does_not_reuse_a_plan(chain: Case) -> None:
-    chip = replace(target(), costs=COSTS)
-    programs = [
-        lower(chain.sites, chain.quantization(wide), chip, chain.inputs, chain.outputs)
-        for wide in ((), ("b",), ("d",), ("b", "d"))
-    ]
-    plans = [plan(program, chip) for program in programs]
-    for at, known in enumerate(plans):
-        for other, program in enumerate(programs):
-            assert (renumbered(known, program) is not None) == (at == other)
-
-
-def test_other_ranges_of_a_wide_program_reuse_its_plan(chain: Case) -> None:
-    chip = replace(target(), costs=COSTS)
-    numbers = chain.quantization(("b", "d"))
-    wider = {
-        name: replace(fmt, scale=(fmt.scale[0] * 1.5,)) if fmt.kind == "int16" else fmt
-        for name, fmt in numbers.formats.items()
-    }
-    one, other = (
-        lower(chain.sites, replace(numbers, formats=formats), chip, chain.inputs, chain.outputs)
-        for formats in (numbers.formats, wider)
-    )
-    assert renumbered(plan(one, chip), other) is not None
 
 
 @pytest.mark.parametrize("dims", [(2, 3, 4), (1, 3, 4), (2, 1, 4), (2, 3, 1), (1, 1, 5), (1, 1, 1)])

@@ -15,12 +15,11 @@ from tests.ops.cases import random_case
 from tests.sim.tiny_plans import block_cuts, cuts, part_of, plan_of, small_net
 
 EXAMPLES = 12
-NATIVE_OPS = [name for name, _ in door._native().op_table()] if native_available() else list(FIELDS)
 needs_native = pytest.mark.skipif(not native_available(), reason="the native engine is not built")
 
 
 @needs_native
-@pytest.mark.parametrize("op", NATIVE_OPS)
+@pytest.mark.parametrize("op", FIELDS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), staged=st.booleans(), threads=st.integers(1, 3), merge=st.booleans())
 def test_every_op_has_the_same_bits_on_both_engines(op, seed, staged, threads, merge):
