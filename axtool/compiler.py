@@ -29,6 +29,7 @@ from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
+from axtool.quant.calib_cache import CalibCache
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
@@ -59,6 +60,7 @@ class Options:
     method: str | None = None
     percentile: float | None = None
     limit: int | None = None
+    calib_cache: CalibCache | None = None
     preparation: Preparation | None = None
     preprocess: str | None = None
     jobs: int = 1
@@ -207,6 +209,7 @@ def measure(
             overrides=overrides,
             round_weights=followed.file.rounds_weights,
             jobs=options.jobs,
+            cache=options.calib_cache,
         )
 
 

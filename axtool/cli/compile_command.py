@@ -22,6 +22,7 @@ RECIPE_HELP = (
     "A YAML file that says how to quantize, and what is different where; or by name: default, plain and everything "
     "(-O 1, 0, 2), mac-only, symmetric, per-tensor."
 )
+CACHE_HELP = "Keep what calibration saw, and take it from there next time: no float pass for other recipes."
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 OPTIMIZE_HELP = (
@@ -69,6 +70,10 @@ def compile_command(
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Use at most this many samples.", rich_help_panel=QUANT)
+    ] = None,
+    calib_cache: Annotated[
+        str | None,
+        typer.Option("--calib-cache", metavar="DIR|FILE", help=CACHE_HELP, rich_help_panel=QUANT),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.", rich_help_panel=QUANT)] = 1,
     resize: o.Resize = None,
@@ -136,6 +141,7 @@ def compile_command(
     from axtool.compiler import Options, compile_file
     from axtool.graph.front import Reading
     from axtool.inputs.prepare import Preparation
+    from axtool.quant.calib_cache import open_cache
     from axtool.quant.clip import METHODS
     from axtool.quant.ranges import read_ranges, write_ranges
     from axtool.report.compiled import compiled_document, compiled_text
@@ -145,7 +151,7 @@ def compile_command(
         hint = f"`axtool info {model}` shows what it holds"
         raise UsageError("already compiled; want an .onnx", where=str(model), hint=hint, code="not-onnx")
     out = out or Path(model.name or "model").with_suffix(".axm")  # '.' has no name; the reader says that it is a folder
-    inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ()), *map(Path, [recipe] if recipe else ())]
+    inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ()), *map(Path, filter(None, (recipe, calib_cache)))]
     refuse_overwrite(out, force=force, inputs=inputs)
     o.choice(out.suffix.lower(), (".axm",), "--out")
     qdq = o.qdq_file(emit_, out)
@@ -154,6 +160,7 @@ def compile_command(
         refuse_overwrite(qdq, force=force, inputs=[*inputs, out])
     if save_ranges is not None:
         refuse_overwrite(save_ranges, force=force, inputs=[*inputs, *outs])
+    cache = None if calib_cache is None else open_cache(calib_cache)
     base = None
     if ranges is not None and (stored := read_ranges(ranges).preparation) is not None:
         base = Preparation.from_dict(stored)
@@ -175,6 +182,7 @@ def compile_command(
         method=None if method is None else o.choice(method, METHODS, "--method"),
         percentile=percentile,
         limit=limit,
+        calib_cache=cache,
         preparation=o.preparation(resize, mean, std, scale, color, layout, fill, base),
         preprocess=preprocess,
         jobs=jobs,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from axtool.errors import NumericsError, UsageError
 from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
+from axtool.quant.calib_cache import CalibCache
 from axtool.quant.clip import clip
 from axtool.quant.data import data_notices
 from axtool.quant.memory import check_memory, give_back, value_bytes
@@ -91,20 +92,25 @@ def gather(
     jobs: int = 1,
     progress: Progress | None = None,
     budget_bytes: int = BUDGET_BYTES,
+    cache: CalibCache | None = None,
 ) -> Statistics:
     """What one pass over the samples sees of every tensor of the device stages whose format depends on data.
 
     With `outputs`, those of the model, some samples are held back and their float outputs kept. `jobs` processes share
     the samples when these are a `Samples`; what is seen is the same for any number. `progress` is called with (done,
-    total). Tensors with a range that holds for any data are not observed.
+    total). Tensors with a range that holds for any data are not observed. What the `cache` has is not run again.
     Raises UsageError where there are no samples, NumericsError for NaN or Inf in weights and where a tensor has no
     finite value at all.
     """
     check_memory(stage.model for stage in stages)
-    work, natural = plan_work(stages, histograms, budget_bytes, outputs)
+    work, natural = plan_work(stages, histograms or cache is not None, budget_bytes, outputs)
     count = len(samples) if isinstance(samples, Samples) else 0
     held = held_back(count, _bytes_of(stages, work.kept)) if work.kept else frozenset()
-    if jobs > 1 and isinstance(samples, Samples) and count > 1:
+    entry = cache.entry(work, samples, held) if cache is not None and isinstance(samples, Samples) else None
+    found = None if entry is None else entry.read(work)
+    if found is not None:
+        seen, apart = found
+    elif jobs > 1 and isinstance(samples, Samples) and count > 1:
         from axtool.quant.jobs import observe_in_processes
 
         seen, apart = observe_in_processes(work, samples, min(jobs, count), progress, held)
@@ -115,6 +121,11 @@ def gather(
         give_back()
     if not seen.facts.count:
         raise UsageError("no calibration samples", code="no-samples", hint="give a folder of images, .npz or .npy")
+    if entry is not None and found is None:
+        entry.write(seen, apart)
+    if not histograms:
+        seen.forget_histograms()
+        apart.forget_histograms()
     _check_finite(seen.observers)
     return Statistics(seen, apart, natural, samples.names if isinstance(samples, Samples) else ())
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.inputs.samples import Samples
+from axtool.quant.calib_cache import CalibCache
 from axtool.quant.calibrate import Statistics, gather
 from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams
@@ -87,6 +88,7 @@ def choose(
     overrides: Overrides | None = None,
     round_weights: bool = False,
     jobs: int = 1,
+    cache: CalibCache | None = None,
 ) -> Choice:
     """The best of the recipes for these samples, each with the `overrides`. `outputs` are those of the model, `given`
     the formats it brings.
@@ -102,11 +104,12 @@ def choose(
         stages,
         samples,
         histograms=methods != {"minmax"},
-        outputs=outputs if choices else (),
+        outputs=outputs,
         jobs=jobs,
+        cache=cache,
         progress=watcher.count,
     )
-    held = sorted({index for index, _ in statistics.held.kept})
+    held = sorted({index for index, _ in statistics.held.kept}) if choices else []
     trial = _Trials(stages, target, given, statistics, overrides, _pairs(samples, held, statistics))
     if choices and held:
         watcher.step("trying recipes")

@@ -92,6 +92,12 @@ class Seen:
         self.means.merge(other.means)
         self.kept |= other.kept
 
+    def forget_histograms(self) -> None:
+        """Keep of each tensor the extremes only."""
+        self.observers = {
+            name: MinMax(seen.low, seen.high, seen.count, seen.nan, seen.inf) for name, seen in self.observers.items()
+        }
+
     def renumber(self, indices: Sequence[int]) -> None:
         """Sample i of this part is sample indices[i] of the whole."""
         self.facts.renumber(indices)
