@@ -35,6 +35,7 @@ from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.findings import findings
 from axtool.quant.follow import Followed, follow, wish_of
+from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
 from axtool.runtime.task import completed
@@ -65,6 +66,7 @@ class Options:
     preprocess: str | None = None
     jobs: int = 1
     optimize: int | None = None  # as 1
+    layer_check: bool = True
     task: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -83,6 +85,7 @@ class Compiled:
     front: Front
     ranges: Ranges
     numbers: tuple[Quantization, ...] = ()  # of the device stages
+    layers: LayerReport = field(default_factory=LayerReport)
 
 
 def compile_file(
@@ -124,8 +127,9 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         made.append(numbers)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
-    artefact = assemble(front, target, stages, samples, choice, followed, options)
-    return Compiled(artefact, front, choice.ranges, tuple(made))
+    layers = look_at_layers(front, stages, made, samples, choice, options, target, progress)
+    artefact = assemble(front, target, stages, samples, choice, followed, options, layers)
+    return Compiled(artefact, front, choice.ranges, tuple(made), layers)
 
 
 def to_qdq(compiled: Compiled, target: Target, *, check: bool = False) -> bytes:
@@ -248,6 +252,34 @@ def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: b
     return DeviceStage(planned)
 
 
+def look_at_layers(
+    front: Front,
+    stages: Sequence[HostStage | DeviceStage],
+    numbers: Sequence[Quantization],
+    samples: Samples | None,
+    choice: Choice,
+    options: Options,
+    target: Target,
+    progress: Progress,
+) -> LayerReport:
+    """What each layer loses on some of the samples, where the user wants to know."""
+    wanted = samples is not None and options.layer_check and options.optimize != 0
+    if wanted:
+        progress.step("checking layers")
+    report = report_layers(
+        front.parts.stages,
+        stages,
+        numbers,
+        samples if wanted else None,
+        target,
+        rounded=bool(choice.grams),
+        progress=progress.count,
+    )
+    for notice in report.notices:
+        log.warning("%s", notice)
+    return report
+
+
 def assemble(
     front: Front,
     target: Target,
@@ -256,6 +288,7 @@ def assemble(
     choice: Choice,
     followed: Followed,
     options: Options,
+    layers: LayerReport,
 ) -> Artefact:
     """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
     ranges = choice.ranges
@@ -274,6 +307,7 @@ def assemble(
             "bias_corrected": bool(ranges.means),
             "trials": [trial.to_dict() for trial in choice.trials if trial.sqnr_db is not None],
             "recipe": followed.to_dict(choice.recipe),
+            "layers": layers.to_dict(),
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
         },
         support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),

@@ -137,6 +137,7 @@ class Quantization:
     notes: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)  # why a tensor has its format, by tensor
     given: frozenset[str] = frozenset()  # tensors that a quantized model rounds: no layer may swallow them
+    warnings: tuple[str, ...] = ()  # what was given up so that the numbers fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,30 @@ class TrialEntry(Strict):
     sqnr_db: float
 
 
+class WorstLayerEntry(Strict):
+    """A layer that loses much on its own: figures, what is wrong there, what would help; null where not finite."""
+
+    op: Name
+    name: Name
+    origin: list[Name]
+    output: Name
+    single_sqnr_db: float | None
+    accumulated_sqnr_db: float | None
+    saturated_share: float
+    used_levels: Count
+    cause: str
+    advice: str
+    recipe: dict[str, Any] | None
+
+
+class LayersEntry(Strict):
+    """What the layer check at the end of compilation found, on some of the calibration samples."""
+
+    samples: Count
+    checked: Count
+    worst: list[WorstLayerEntry]
+
+
 class QuantizationEntry(Strict):
     """How the ranges were found. `ranges` is (low, high) by the name of the ONNX tensor."""
 
@@ -93,6 +117,7 @@ class QuantizationEntry(Strict):
     bias_corrected: bool = False
     trials: list[TrialEntry] = []
     recipe: dict[str, Any] | None = None  # as `axtool.quant.recipe_file` reads it
+    layers: LayersEntry | None = None
     ranges: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] = {}
 
 

@@ -25,6 +25,7 @@ RECIPE_HELP = (
 CACHE_HELP = "Keep what calibration saw, and take it from there next time: no float pass for other recipes."
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
+LAYER_CHECK_HELP = "Name the layers that lose most, on a few samples (not with -O 0)."
 OPTIMIZE_HELP = (
     "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
     "for the data, too, where that is better (slow). [default: 1]"
@@ -111,6 +112,10 @@ def compile_command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell why each tensor has its format and range.", rich_help_panel=QUANT)
     ] = False,
+    layer_check: Annotated[
+        bool,
+        typer.Option("--layer-check/--no-layer-check", help=LAYER_CHECK_HELP, rich_help_panel=QUANT),
+    ] = True,
     check: Annotated[
         bool, typer.Option("--check", help="Run onnxruntime after each pass and verify each step.")
     ] = False,
@@ -187,6 +192,7 @@ def compile_command(
         preprocess=preprocess,
         jobs=jobs,
         optimize=optimize,
+        layer_check=layer_check,
         task=task_of(task, labels),
     )
     with Progress(quiet=quiet, verbose=verbose).shown() as progress:
@@ -197,7 +203,7 @@ def compile_command(
     known = None if base is not None else [key for key, value in given.items() if value is not None]
     document = compiled_document(compiled.artefact, out, known, qdq=qdq, elapsed_s=progress.elapsed_s)
     if explain:
-        document["explain"] = explain_rows(compiled.numbers)
+        document["explain"] = explain_rows(compiled.numbers, compiled.layers.ties)
     if as_json:
         emit(document)
         return

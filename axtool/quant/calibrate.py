@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from axtool.errors import NumericsError, UsageError
+from axtool.errors import NumericsError, UsageError, plural
 from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
 from axtool.quant.calib_cache import CalibCache
@@ -20,6 +20,7 @@ from axtool.quant.recipe import QuantRecipe, recipes_of
 from axtool.quant.ties import natural_ranges
 
 MOST_KEPT = 64 << 20  # bytes of float outputs of held-back samples
+MOST_TOLD = 4  # tensors that are named one by one
 MOST_HELD = 8  # samples: a recipe that is better on so many is better
 
 
@@ -176,16 +177,21 @@ def _check_finite(observers: Mapping[str, MinMax]) -> None:
 
 
 def _non_finite(observers: Mapping[str, MinMax]) -> tuple[Notice, ...]:
-    return tuple(
+    """The first tensors that hold NaN or Inf, where it begins, each with its count; the others together."""
+    found = [(name, observer) for name, observer in observers.items() if observer.nan or observer.inf]
+    told = [
         warning(
             "non-finite-activations",
             f"{observer.nan} NaN and {observer.inf} Inf of {observer.count} values in calibration; "
             f"the range is from the finite ones",
             f"tensor '{name}'",
         )
-        for name, observer in observers.items()
-        if observer.nan or observer.inf
-    )
+        for name, observer in found[:MOST_TOLD]
+    ]
+    if rest := [name for name, _ in found[MOST_TOLD:]]:
+        what = f"{plural(len(rest), 'more tensor holds', 'more tensors hold')} NaN or Inf in calibration"
+        told.append(warning("non-finite-activations", f"{what}: '{rest[0]}'" + (" and others" if rest[1:] else "")))
+    return tuple(told)
 
 
 def _not_numbers(watched: Mapping[str, MinMax]) -> tuple[Notice, ...]:

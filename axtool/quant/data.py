@@ -17,6 +17,8 @@ from axtool.inputs.notice import Notice, warning
 
 FEW = 32  # samples below this are few
 _HASHED = 8192
+MINORITY = 0.25  # of the samples: so few of another sign than the rest are most likely a mistake
+ENOUGH = 64  # values of a sample, before its sign says how it was prepared
 OUTLIER = 50.0  # times the median magnitude: no picture of the same preparation differs so much
 
 
@@ -67,6 +69,7 @@ def data_notices(facts: DataFacts, names: Sequence[str], method: str) -> tuple[N
         column = {index: facts.facts[index, name] for index in samples}
         notices += _constant(name, column, names)
         notices += _outliers(name, column, names, method)
+        notices += _signs(name, column, names)
     return tuple(notices)
 
 
@@ -125,6 +128,24 @@ def _outliers(name: str, column: Mapping[int, Fact], names: Sequence[str], metho
             what = f"sample {index} range is {_times(value / middle)}x the median{source}{harm}"
             notices.append(warning("outlier-sample", what, f"input '{name}'"))
     return notices
+
+
+def _signs(name: str, column: Mapping[int, Fact], names: Sequence[str]) -> list[Notice]:
+    """A few samples with negative values where the others have none, or without where the others reach far below 0."""
+    large = {index: fact for index, fact in column.items() if fact.size >= ENOUGH and fact.low < fact.high}
+    if not large:
+        return []
+    depth = median(fact.low / max(abs(fact.low), abs(fact.high)) for fact in large.values())
+    if depth >= 0:
+        odd, what = [index for index, fact in large.items() if fact.low < 0], "negative values, the others none"
+    elif depth < -0.5:
+        odd, what = [index for index, fact in large.items() if fact.low >= 0], "no negative values, the others do"
+    else:
+        return []
+    if not odd or len(odd) > MINORITY * len(large):
+        return []
+    who = f"{plural(len(odd), 'sample holds', 'samples hold')} {what}: {_some([_name(index, names) for index in odd])}"
+    return [warning("unlike-samples", f"{who}; are all prepared in the same way?", f"input '{name}'")]
 
 
 def _times(ratio: float) -> str:

@@ -1,4 +1,4 @@
-"""Formats and what calibration saw  ->  warnings: values that are cut off, tensors and parts with hardly any levels."""
+"""Formats and what calibration saw  ->  warnings: values cut off, hardly any levels, coarser weights, dead parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from axtool.inputs.notice import Notice, warning
 from axtool.ops.arithmetic import quantize_host
 from axtool.quant.observers import Histogram, MinMax
+from axtool.quant.weights import channel_weights
 from axtool.types import QFormat, Quantization, Site
 
 MOST_CUT = 0.01  # of the values of a tensor
@@ -44,7 +45,38 @@ def findings(
     if parts:
         what = f"parts that use fewer than {FEW_LEVELS} levels of the tensor that joins them: {_some(parts)}"
         made.append(warning("few-levels-part", f"{what}; end the model before the Concat with --outputs"))
-    return tuple(made)
+    return (*made, *_raised(numbers), *_dead(sites, numbers, observers or {}))
+
+
+def _raised(numbers: Quantization) -> Iterator[Notice]:
+    """Layers whose weights are coarser than they could be, as their worst sum would not fit its 32 bits."""
+    if numbers.warnings:
+        yield warning("weight-scale-raised", _some(numbers.warnings))
+
+
+def _dead(sites: Sequence[Site], numbers: Quantization, observers: Mapping[str, MinMax]) -> Iterator[Notice]:
+    """What does nothing: channels whose weights are all zero, tensors that were always zero."""
+    channels = []
+    for site in sites:
+        weights = numbers.weights.get(site.outputs[0])
+        if weights is not None:
+            rows = channel_weights(site, weights.values)
+            if rows.size and (dead := int((~rows.any(axis=1)).sum())):
+                channels.append(f"{site} {dead} of {len(rows)}")
+    if channels:
+        yield warning(
+            "dead-channels",
+            f"output channels whose weights are all zero, or too small for their scale: {_some(channels)}",
+        )
+    made = {name for site in sites for name in site.outputs}
+    zero = [f"'{n}'" for n, o in observers.items() if n in made and n in numbers.formats and _always_zero(o)]
+    if zero:
+        what = f"tensors that were zero in all of calibration, so that nothing is known of their range: {_some(zero)}"
+        yield warning("dead-tensors", what)
+
+
+def _always_zero(seen: MinMax) -> bool:
+    return seen.finite > 1 and seen.low == seen.high == 0
 
 
 def outside(seen: Histogram, fmt: QFormat) -> float:

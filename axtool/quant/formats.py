@@ -66,6 +66,7 @@ def quantize_stage(
     formats = {decision.tensor: decision.format for decision in decisions}
     weights: dict[str, Weights] = {}
     notes: list[str] = []
+    raised: list[str] = []
     corrected = rounded = 0
     for site in sites:
         if (name := weight_name(site)) is None:
@@ -80,7 +81,7 @@ def quantize_stage(
                 made = correct_bias(site, made, source, (means or {})[site.inputs[0]])
                 corrected += 1
             weights[site.outputs[0]] = made
-            notes += told
+            raised += told
     if rounded:
         notes.append(f"weights rounded for the data in {rounded} of {len(weights)} layers with weights")
     if corrected:
@@ -88,7 +89,8 @@ def quantize_stage(
     kept = {decision.tensor: decision.range for decision in decisions}
     kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
     reasons = {decision.tensor: decision.why for decision in decisions}
-    return Quantization(formats, kept, weights, tuple(notes), reasons, frozenset(formats.keys() & given.keys()))
+    rounded_by_model = frozenset(formats.keys() & given.keys())
+    return Quantization(formats, kept, weights, tuple(notes), reasons, rounded_by_model, tuple(raised))
 
 
 def resolve(

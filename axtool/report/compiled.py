@@ -53,6 +53,7 @@ def compiled_document(
             **{key: artefact.quantization.get(key) for key in ("method", "samples", "bias_corrected", "trials")},
             "recipe": (artefact.quantization.get("recipe") or {}).get("name", ""),
         },
+        "layers": artefact.quantization.get("layers"),
         "elapsed_s_measured": elapsed_s,
         "device": {
             "cycles_modelled": sum(timing.total for timing in timings),
@@ -80,6 +81,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}{tried(calibration['trials'])}",
             *([f"  recipe      {calibration['recipe']}"] if calibration["recipe"] != "default" else []),
+            *(f"  {head:<11} {text}" for head, text in worst_lines(document["layers"])),
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
@@ -95,6 +97,20 @@ def tried(trials: Sequence[Mapping[str, Any]]) -> str:
         return ""
     figures = [trial["sqnr_db"] for trial in trials]
     return f"; best of {len(trials)} recipes on samples held back ({min(figures):.1f} to {max(figures):.1f} dB)"
+
+
+def worst_lines(layers: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """(head, text) of each line: how much was checked, then the layers that lose most, with cause and what helps."""
+    if not layers or not layers["checked"]:
+        return []
+    checked = f"{plural(layers['checked'], 'layer')} checked on {plural(layers['samples'], 'sample')}"
+    if not layers["worst"]:
+        return [("layers", f"{checked}: each loses next to nothing")]
+    lines = [("layers", f"{checked}; those that lose most on their own:")]
+    for row in layers["worst"]:
+        figure = "no signal" if row["single_sqnr_db"] is None else f"{row['single_sqnr_db']:.1f} dB"
+        lines.append(("", f"{figure} {row['op']} '{row['name']}': {row['cause']}; {row['advice']}"))
+    return lines
 
 
 def _input(document: dict[str, Any]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.quant.tie_costs import TieCost
 from axtool.report.tables import table
 from axtool.types import Quantization
 
 
-def explain_rows(numbers: Sequence[Quantization]) -> list[dict[str, Any]]:
-    """One row a tensor, in the order of the graph. `low` and `high` are in real units."""
+def explain_rows(numbers: Sequence[Quantization], ties: Sequence[TieCost] = ()) -> list[dict[str, Any]]:
+    """One row a tensor, in the order of the graph. `low` and `high` are in real units, `ties` what sharing costs."""
+    costs = {cost.tensor: str(cost) for cost in sorted(ties, key=lambda cost: cost.factor)}  # the largest stays
     return [
         {
             "tensor": name,
@@ -19,6 +21,7 @@ def explain_rows(numbers: Sequence[Quantization]) -> list[dict[str, Any]]:
             "format": fmt.kind,
             "scale": fmt.scale[0],
             "zero_point": fmt.zero_point[0],
+            "tie": costs.get(name, ""),
             "why": stage.reasons.get(name, ""),
         }
         for stage in numbers
@@ -35,9 +38,10 @@ def explain_text(rows: Sequence[Mapping[str, Any]]) -> str:
             f"{row['high']:.4g}",
             f"{row['scale']:.4g}",
             row["zero_point"],
+            row["tie"],
             row["why"],
         )
         for row in rows
     ]
-    columns = ("tensor", "low", "high", "scale", "zero point", "why")
-    return table(columns, cells, title="Formats, all int8", right=(1, 2, 3, 4), prose=(5,), droppable=(4, 3))
+    columns = ("tensor", "low", "high", "scale", "zero point", "tie", "why")
+    return table(columns, cells, title="Formats, all int8", right=(1, 2, 3, 4), prose=(5, 6), droppable=(4, 3))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
-from axtool.report.compiled import tried
+from axtool.report.compiled import tried, worst_lines
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
@@ -73,6 +73,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
         samples = f", {plural(quantization['samples'], 'sample')}" if quantization.get("samples") else ""
         lines.append(f"  ranges  {quantization.get('method', '')}{samples}{tried(quantization.get('trials') or ())}")
         lines += _recipe(quantization.get("recipe"))
+        lines += [f"  {head:<7} {text}" for head, text in worst_lines(quantization.get("layers"))]
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
         if document["task"]:

@@ -45,6 +45,28 @@ class Calibration(Part):
     recipe: str = Field(description="Name of the recipe file, or of the options, that said what is tried.")
 
 
+class WorstLayer(Part):
+    """A layer that loses much on its own."""
+
+    op: str
+    name: str
+    origin: list[str]
+    output: str
+    single_sqnr_db: float | None = Field(description="Of the layer alone, against the float model; null: not finite.")
+    accumulated_sqnr_db: float | None = Field(description="Of all up to here.")
+    saturated_share: float
+    used_levels: int
+    cause: str = Field(description="What takes most of it.")
+    advice: str
+    recipe: dict[str, Any] | None = Field(description="The entry of a recipe file that does so; null where none does.")
+
+
+class CheckedLayers(Part):
+    samples: int
+    checked: int = Field(description="Layers whose output the float model has, too.")
+    worst: list[WorstLayer] = Field(description="The worst first, three at most; none that loses next to nothing.")
+
+
 class Placed(Part):
     """Something on both sides of the split."""
 
@@ -59,6 +81,7 @@ class Explained(Part):
     format: str
     scale: float
     zero_point: int
+    tie: str = Field(description="What it costs that the tensor shares a format; empty where nothing.")
     why: str
 
 
@@ -80,6 +103,7 @@ class CompileBody(Document):
     preprocess: str = Field(description="The file of the user's own function; empty without one.")
     preparation_defaults: list[str] = Field(description="What of it nobody chose.")
     calibration: Calibration
+    layers: CheckedLayers | None = Field(description="Null where no layer was checked.")
     elapsed_s_measured: float = Field(description="Of the whole command, on this machine.")
     device: Device
     explain: list[Explained] | None = Field(None, description="With --explain: each tensor of the device.")
@@ -221,6 +245,10 @@ class LayerRow(Part):
     max_abs_error: float
     saturated_share: float
     used_levels: int
+    few_level_channels: int = Field(description="Channels that vary, but over fewer than 8 levels.")
+    channels: int
+    tie_factor: float = Field(description="Times that its steps are coarser than it needs, as it shares a format.")
+    tied_to: str = Field(description="The tensor that it shares a format with; empty without a cost.")
     bad: bool
 
 

@@ -82,11 +82,12 @@ def verified_text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# The floor is `axtool.verify.layers.BAD_DB`; a test holds the two together.
+# The floor is `axtool.quant.layers.BAD_DB`; a test holds the two together.
 BAD = "the first whose own error alone leaves less than 15 dB"
 LAYER_LEGEND = (
     "accumulated: error up to here, against float; alone: of this layer, fed with the float model's tensors;\n"
-    "saturated: float values outside the int8 range; levels: of 256 that occur"
+    "saturated: float values outside the range; levels: integers that occur;\n"
+    "tie: times that the steps are coarser than it needs, because it shares a format"
 )
 
 
@@ -95,12 +96,13 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
         (
             row["index"], row["op"], row["name"], _db(row["accumulated_sqnr_db"], row["accumulated_exact"]),
             _db(row["single_sqnr_db"], row["single_exact"]),
-            f"{100 * row['saturated_share']:.2f} %", row["used_levels"], "bad" if row["bad"] else "",
+            f"{100 * row['saturated_share']:.2f} %", row["used_levels"],
+            f"{row['tie_factor']:.3g}x" if row["tied_to"] else "", "bad" if row["bad"] else "",
         )
         for row in rows
     ]  # fmt: skip
-    columns = ("#", "op", "layer", "accumulated", "alone", "saturated", "levels", "")
-    text = table(columns, cells, title="Layers against the float model", right=(0, 3, 4, 5, 6), droppable=(6, 5))
+    columns = ("#", "op", "layer", "accumulated", "alone", "saturated", "levels", "tie", "")
+    text = table(columns, cells, title="Layers against the float model", right=(0, 3, 4, 5, 6, 7), droppable=(7, 6, 5))
     bad = next((row for row in rows if row["bad"]), None)
     text += f"\n{LAYER_LEGEND}"
     if bad is None:

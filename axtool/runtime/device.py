@@ -31,11 +31,15 @@ Float = NDArray[np.float32]
 class DeviceSession:
     """A plan loaded on a simulated device. Not for use from two threads at once."""
 
-    def __init__(self, plan: Plan, *, engine: str = "native", threads: int = 1, isa: str = "auto") -> None:
+    def __init__(
+        self, plan: Plan, *, engine: str = "native", threads: int = 1, isa: str = "auto", freeze: bool = True
+    ) -> None:
+        """`freeze` makes the constants ready once: many runs are faster, at the price of a copy of them."""
         self.plan, self.program = plan, plan.program
         self.engine = open_plan(plan, engine, threads, isa)
         self._memories = new_images(plan)
-        self.engine.freeze(self._memories["ext"], self._memories["ocm"])  # nothing here writes constants again
+        if freeze:
+            self.engine.freeze(self._memories["ext"], self._memories["ocm"])  # nothing here writes constants again
         self._watch = Watch(plan, ())
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Float]:

@@ -15,19 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.graph.parts import Part
+from axtool.quant.decibels import decibels, finite
 
 MAX_CHANNELS = 4096
 DEAD_VALUES = 16  # of a channel, before it can be called dead
 DEAD_SPREAD = 2.0**-12  # of the largest magnitude of the tensor: less is no signal that int8 could carry
 
 Floats = NDArray[np.float64]
-
-
-def decibels(signal: float, noise: float) -> float:
-    """SQNR in dB; +inf where the result is exact, -inf where the reference is zero and the result is not."""
-    if noise == 0:
-        return math.inf
-    return -math.inf if signal == 0 else 10 * math.log10(signal / noise)
 
 
 def channel_axis(shape: tuple[int, ...], known: int | None = None) -> int | None:
@@ -202,8 +196,3 @@ def part_dict(part: Part, figure: float) -> dict[str, Any]:
     return {
         "input": part.name, "axis": part.axis, "start": part.start, "stop": part.stop, "sqnr_db": finite(figure),
     }  # fmt: skip
-
-
-def finite(value: float) -> float | None:
-    """The number, or None where JSON has no word for it."""
-    return value if math.isfinite(value) else None

@@ -216,6 +216,16 @@ def test_nan_activations_are_counted_and_left_out():
     assert told.startswith("tensor 'y': 2 NaN and 0 Inf of 4 values")
 
 
+def test_of_many_tensors_with_nan_the_first_are_counted_and_the_others_summed_up():
+    body = "".join(f"t{i + 1} = Neg (t{i}) " for i in range(7))
+    net = stage(
+        f"""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] t7) {{ t0 = Sqrt (x) {body} }}"""
+    )
+    told = [str(n) for n in calibrate([net], [{"x": np.array([-1, 4, 9, -2], np.float32)}]).notices[1:]]
+    assert [line[:11] for line in told[:-1]] == [f"tensor 't{i}'" for i in range(4)]
+    assert told[-1] == "4 more tensors hold NaN or Inf in calibration: 't4' and others"
+
+
 def test_nan_outputs_of_the_host_are_warned_of_and_leave_no_range():
     device = stage("""<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] a) { a = Add (x, x) }""")
     host = stage(
@@ -274,6 +284,29 @@ def test_a_sample_of_another_preparation_is_warned_of():
     told = [str(n) for n in calibrate([stage(NET)], data).notices if n.code == "outlier-sample"]
     assert len(told) == 1
     assert told[0].startswith("input 'x': sample 3 range is 1e6x the median")
+
+
+def of_sign(low, count):
+    return [{"x": np.random.default_rng(i).uniform(low, 1, (1, 3, 8, 8)).astype(np.float32)} for i in range(count)]
+
+
+@pytest.mark.parametrize(("most", "few", "told"), [(0, -1, "holds negative values"), (-1, 0, "holds no negative")])
+def test_a_sample_that_is_prepared_to_another_sign_is_warned_of(most, few, told):
+    data = [*of_sign(most, 31), {"x": of_sign(few, 32)[31]["x"]}]
+    (notice,) = calibrate([stage(NET)], data).notices
+    assert notice.code == "unlike-samples"
+    assert told in str(notice)
+    assert "31" in str(notice)
+
+
+@pytest.mark.parametrize("low", [0, -1])
+def test_samples_of_one_sign_need_no_warning(low):
+    assert codes(calibrate([stage(NET)], of_sign(low, 32))) == []
+
+
+def test_samples_of_both_signs_in_equal_number_need_no_warning():
+    data = [*of_sign(0, 16), *({"x": -feed["x"]} for feed in of_sign(0, 32)[16:])]
+    assert codes(calibrate([stage(NET)], data)) == []
 
 
 def test_an_order_of_magnitude_is_told_as_one():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from axtool.quant.findings import findings, levels, outside
 from axtool.quant.formats import int8_format
 from axtool.quant.observers import Histogram
-from axtool.types import Quantization, Site
+from axtool.types import Quantization, Site, Weights
 from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import axtool
@@ -107,3 +108,42 @@ def test_every_tensor_is_explained(tiny_models: Tiny, work: Path) -> None:
 def test_nothing_is_explained_unasked(tiny_models: Tiny, work: Path) -> None:
     ran = axtool("compile", tiny_models / "cls.onnx", "--calib", "random:8", "-o", "m.axm", "--json")
     assert "explain" not in ran.document
+
+
+def test_a_weight_scale_that_was_raised_is_warned_of() -> None:
+    raised = replace(numbers(y=(0.0, 1.0)), warnings=("Conv 'c' (node 0): weight scale raised in channels 1",))
+    told = findings((), raised)
+    assert [(notice.code, str(notice)) for notice in told] == [("weight-scale-raised", raised.warnings[0])]
+
+
+CONV = Site("Conv", "c", 0, ("x", "w"), ("y",), {"group": 1}, {}, {}, {"w": np.ones((3, 2, 1, 1), np.float32)})
+
+
+def test_a_bias_that_raises_a_weight_scale_is_warned_of_in_compiling(work: Path) -> None:
+    graph = "(float[1,2,8,8] x) => (float[1,2,8,8] y) { a = Conv(x, w, b) y = Relu(a) }"
+    weights = {"w": np.full((2, 2, 1, 1), 1e-3), "b": np.array([0.0, -1e6])}
+    ran = axtool("compile", tiny.save(work / "m.onnx", graph, weights), "--calib", "random:8", "-o", "m.axm")
+    assert "Conv 'Conv_a' (node 0): weight scale raised against int32 overflow in channels 1" in ran.err
+    weights["b"] = np.array([0.0, -0.1])
+    ran = axtool("compile", tiny.save(work / "n.onnx", graph, weights), "--calib", "random:8", "-o", "n.axm")
+    assert "raised" not in ran.err
+
+
+@pytest.mark.parametrize(("dead", "told"), [(1, ["dead-channels"]), (0, [])])
+def test_channels_whose_weights_are_all_zero_are_counted(dead: int, told: list[str]) -> None:
+    values = np.ones((3, 2, 1, 1), np.int8)
+    values[:dead] = 0
+    weights = Weights(values, np.ones(3, np.float32), np.zeros(3, np.float32))
+    notices = findings((CONV,), replace(numbers(x=(0.0, 1.0), y=(0.0, 1.0)), weights={"y": weights}))
+    assert [notice.code for notice in notices] == told
+    assert all("Conv 'c' (node 0) 1 of 3" in str(notice) for notice in notices)
+
+
+def test_a_tensor_that_was_always_zero_is_named() -> None:
+    told = findings((CONV,), numbers(y=(0.0, 0.0)), {"y": seen(np.zeros(9))})
+    assert [(notice.code, "'y'" in str(notice)) for notice in told] == [("dead-tensors", True)]
+
+
+def test_a_constant_tensor_and_an_input_of_zeros_are_not_dead() -> None:
+    assert codes(numbers(y=(0.0, 3.0)), CONV, y=seen(np.full(9, 3.0))) == []
+    assert codes(numbers(x=(0.0, 0.0)), CONV, x=seen(np.zeros(9))) == []

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from axtool.graph.parts import Part
-from axtool.types import QFormat
 from axtool.verify.agreement import Agreement
 from axtool.verify.check import Verdict
 from axtool.verify.expected import compare, measured
 from axtool.verify.judge import FLOOR_DB, Limits, judge
-from axtool.verify.layers import range_of
 from axtool.verify.metrics import Comparison
 from axtool.zoo.schema import Expected
 
@@ -96,11 +94,6 @@ def test_an_expected_figure_that_was_not_measured_is_not_met() -> None:
     rows = compare([Expected(metric="found_share", minimum=0.1), Expected(metric="sqnr_db", minimum=20)], verdict)
     assert [(row["metric"], row["met"]) for row in rows] == [("found_share", False), ("sqnr_db", True)]
     assert measured(verdict)["sqnr_db"] == pytest.approx(30)
-
-
-def test_the_range_of_a_format_ends_half_a_step_outside() -> None:
-    assert range_of(QFormat("int8", (0.5,), (0,))) == (-64.25, 63.75)
-    assert range_of(QFormat("int8", (1.0,), (-128,))) == (-0.5, 255.5)
 
 
 def agreed(kind: str, share: float, count: int) -> Agreement:

@@ -1,0 +1,185 @@
+"""The figures of the device layers  ->  the worst of them, each with what is wrong there and the option that helps.
+
+What is wrong is measured, not guessed. The error of a layer on its own has these parts:
+
+- values that its output's format cannot hold;
+- the rounding to that format: steps too coarse for the values, because of a tie with a wider tensor, of a range that
+  rare values set, or because 256 are not enough;
+- what comes in rounded, and for a layer with weights the weights, both told from each other by the sum of squares that
+  each makes of the output.
+
+The largest part decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.quant.decibels import finite
+from axtool.quant.layers import Energy, LayerFigures
+from axtool.quant.weights import channel_weights
+from axtool.target import Target
+from axtool.types import Quantization, Site
+
+SHOWN = 3
+GOOD_DB = 35.0  # on its own: nothing there is worth an option
+WIDER = 4.0  # times the range that the values need: two of eight bits
+RARE_RMS = 4.0  # steps: where most values are as small as that, rare ones set the range
+TIED = ("as the input of", "given by the model")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with a layer, what would help, and as a line of a recipe file where it is one."""
+
+    figures: LayerFigures
+    cause: str
+    advice: str
+    recipe: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, figures to the hundredth: what is stored in a compiled model."""
+        figures = self.figures
+        return {
+            "op": figures.layer.op,
+            "name": figures.layer.name,
+            "origin": list(figures.layer.origin),
+            "output": figures.layer.outputs[0],
+            "single_sqnr_db": _rounded(figures.single_db),
+            "accumulated_sqnr_db": _rounded(figures.accumulated_db),
+            "saturated_share": round(figures.saturated_share, 6),
+            "used_levels": len(figures.levels),
+            "cause": self.cause,
+            "advice": self.advice,
+            "recipe": None if self.recipe is None else dict(self.recipe),
+        }
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of the device stages: sites, numbers, what was measured, and what the user may still choose."""
+
+    sites: Sequence[Site]
+    numbers: Sequence[Quantization]
+    figures: Mapping[str, LayerFigures]  # by tensor
+    energy: Mapping[str, Energy]  # of what layers read
+    target: Target
+    rounded: bool = False  # the weights are rounded for the data already
+
+
+def worst_layers(figures: Iterable[LayerFigures], context: Context, shown: int = SHOWN) -> tuple[Finding, ...]:
+    """The layers that lose most on their own, the worst first; none of those that lose next to nothing.
+
+    A layer that only moves values loses what was lost when they were made, and is left out.
+    """
+    candidates = [f for f in figures if f.signal > 0 and f.single_db < GOOD_DB and not _only_moves(f, context)]
+    return tuple(_finding(f, context) for f in sorted(candidates, key=lambda f: f.single_db)[:shown])
+
+
+def _only_moves(figures: LayerFigures, context: Context) -> bool:
+    return _reason(figures, context).startswith(TIED[0]) and figures.coarser < WIDER
+
+
+def _finding(figures: LayerFigures, context: Context) -> Finding:
+    name = figures.layer.outputs[0]
+    if figures.cut > figures.single / 2:
+        share = 100 * figures.saturated_share
+        return Finding(
+            figures,
+            f"{share:.2g} % of the values lie outside its range",
+            "more calibration samples, or --method minmax",
+        )
+    if figures.stored > figures.single / 2:
+        return _coarse(figures, name, context)
+    site = next((site for site in context.sites if site.name in figures.layer.origin and _weights(site, context)), None)
+    if site is not None and site.inputs[0] in context.energy:
+        return _mac(figures, site, context)
+    source = max(figures.layer.inputs, key=lambda source: _stored_noise(source, context))
+    return _widened(figures, f"the rounding of '{source}', which it reads", source, context)
+
+
+def _coarse(figures: LayerFigures, name: str, context: Context) -> Finding:
+    """The format of the output is too coarse: why."""
+    reason = _reason(figures, context)
+    if figures.coarser >= WIDER and reason.startswith(TIED):
+        return _widened(figures, f"its range is {figures.coarser:.0f} times too wide ({reason})", name, context)
+    rms = (figures.signal / figures.values) ** 0.5
+    if figures.coarser >= WIDER or rms < RARE_RMS:
+        cause = f"rare values set its range: most are within {2 * rms:.1f} of 255 steps"
+        widened = _widened(figures, cause, name, context)
+        return Finding(figures, cause, f"--method percentile or mse, or {widened.advice}", widened.recipe)
+    return _widened(figures, "255 steps are too coarse for its values", name, context)
+
+
+def _mac(figures: LayerFigures, site: Site, context: Context) -> Finding:
+    """A layer with weights: what is lost by them, and what by the rounding of its input."""
+    numbers = next(n for n in context.numbers if site.outputs[0] in n.weights)
+    weights, source = numbers.weights[site.outputs[0]], site.inputs[0]
+    exact = channel_weights(site)
+    lost = exact - channel_weights(site, weights.values) * weights.scale.astype(np.float64)[:, None]
+    values, rounding = context.energy[source].means()
+    by_weights, by_input = _through(site, lost, values), _through(site, exact, rounding)
+    if by_weights < by_input:
+        return _widened(figures, f"the rounding of '{source}', which it reads", source, context)
+    if any(str(site) in note for note in numbers.warnings):
+        cause = "the scale of its weights was raised against overflow"
+        return _on_host(figures, cause, site.name)
+    cause = "its weights are too coarse"
+    if context.rounded or site.op == "ConvTranspose":
+        return _on_host(figures, cause, site.name)
+    return Finding(figures, cause, "-O 2, which rounds weights for the data")
+
+
+def _widened(figures: LayerFigures, cause: str, tensor: str, context: Context) -> Finding:
+    """int16 for a tensor, where the device has it; else the layer on the host."""
+    maker = next((site for site in context.sites if tensor in site.outputs), None)
+    if maker is None or "int16" not in context.target.formats:
+        origin = figures.layer.origin
+        return _on_host(figures, cause, origin[0] if origin else figures.layer.name)
+    recipe = {"match": {"name": maker.name}, "format": "int16"}
+    return Finding(figures, cause, f"int16 for '{tensor}' by --recipe (layers: {_line(recipe)})", recipe)
+
+
+def _on_host(figures: LayerFigures, cause: str, node: str) -> Finding:
+    recipe = {"match": {"name": node}, "format": "float"}
+    return Finding(figures, cause, f"float on the host by --recipe (layers: {_line(recipe)})", recipe)
+
+
+def _line(recipe: Mapping[str, Any]) -> str:
+    return f"{{match: {{name: '{recipe['match']['name']}'}}, format: {recipe['format']}}}"
+
+
+def _weights(site: Site, context: Context) -> bool:
+    return any(site.outputs[0] in numbers.weights for numbers in context.numbers)
+
+
+def _reason(figures: LayerFigures, context: Context) -> str:
+    name = figures.layer.outputs[0]
+    return next((n.reasons[name] for n in context.numbers if name in n.reasons), "")
+
+
+def _through(site: Site, weights: NDArray[np.float64], power: NDArray[np.float64]) -> float:
+    """Mean square of what weights (cout, k) make of inputs that are independent, of this power in each channel."""
+    group = site.attrs.get("group", 1)
+    inside = power.size // group  # channels that an output channel reads
+    if inside * group != power.size or not inside or weights.shape[1] % inside:
+        return float(np.square(weights).sum() * power.mean())
+    channels = np.square(weights).reshape(len(weights), inside, -1).sum(axis=2)  # (cout, inside)
+    groups = np.arange(len(weights)) * group // len(weights)
+    return float((channels * power.reshape(group, inside)[groups]).sum())
+
+
+def _stored_noise(tensor: str, context: Context) -> float:
+    """Share of a tensor that its rounding takes; 0 where it is not known."""
+    known = context.figures.get(tensor)
+    return known.stored / known.signal if known is not None and known.signal else 0.0
+
+
+def _rounded(value: float) -> float | None:
+    known = finite(value)
+    return None if known is None else round(known, 2)
