@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from axtool.report.schemas_base import Document, Ok, Part, Tensor
+from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 
 
@@ -43,28 +43,6 @@ class Calibration(Part):
     bias_corrected: bool
     trials: list[RecipeTrial] = Field(description="Every recipe that was tried; empty where there was no choice.")
     recipe: str = Field(description="Name of the recipe file, or of the options, that said what is tried.")
-
-
-class WorstLayer(Part):
-    """A layer that loses much on its own."""
-
-    op: str
-    name: str
-    origin: list[str]
-    output: str
-    single_sqnr_db: float | None = Field(description="Of the layer alone, against the float model; null: not finite.")
-    accumulated_sqnr_db: float | None = Field(description="Of all up to here.")
-    saturated_share: float
-    used_levels: int
-    cause: str = Field(description="What takes most of it.")
-    advice: str
-    recipe: dict[str, Any] | None = Field(description="The entry of a recipe file that does so; null where none does.")
-
-
-class CheckedLayers(Part):
-    samples: int
-    checked: int = Field(description="Layers whose output the float model has, too.")
-    worst: list[WorstLayer] = Field(description="The worst first, three at most; none that loses next to nothing.")
 
 
 class Placed(Part):

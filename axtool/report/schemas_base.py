@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Part(BaseModel):
@@ -36,3 +36,25 @@ class Tensor(Part):
     name: str
     shape: list[int]
     dtype: str
+
+
+class WorstLayer(Part):
+    """A layer that loses much on its own."""
+
+    op: str
+    name: str
+    origin: list[str]
+    output: str
+    single_sqnr_db: float | None = Field(description="Of the layer alone, against the float model; null: not finite.")
+    accumulated_sqnr_db: float | None = Field(description="Of all up to here.")
+    saturated_share: float
+    used_levels: int
+    cause: str = Field(description="What takes most of it.")
+    advice: str
+    recipe: dict[str, Any] | None = Field(description="The entry of a recipe file that does so; null where none does.")
+
+
+class CheckedLayers(Part):
+    samples: int
+    checked: int = Field(description="Layers whose output the float model has, too.")
+    worst: list[WorstLayer] = Field(description="The worst first, three at most; none that loses next to nothing.")

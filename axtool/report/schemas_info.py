@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, RootModel
 
 from axtool.quant.recipe_file import RecipeFile
-from axtool.report.schemas_base import Ok, Part, Tensor
+from axtool.report.schemas_base import CheckedLayers, Ok, Part, Tensor
 
 
 class SupportRow(Part):
@@ -112,6 +112,7 @@ class QuantizationInfo(Part):
     samples: int
     bias_corrected: bool
     trials: list[dict[str, str | float]]
+    layers: CheckedLayers | None = Field(None, description="Null where no layer was checked.")
     recipe: RecipeFile | None = Field(None, description="As a file of it says, and what became of it.")
 
 
