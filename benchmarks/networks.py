@@ -36,12 +36,15 @@ class Net:
         self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
-    def conv(self, x: str, cout: int, k: int = 1, s: int = 1, group: int = 1, act: str = "", gain: float = 2.0) -> str:
+    def conv(
+        self, x: str, cout: int, k: int = 1, s: int = 1, group: int = 1, act: str = "", gain: float = 2.0,
+        pad: int | None = None,
+    ) -> str:  # fmt: skip
         cin = self.channels[x]
         shape = (cout, cin // group, k, k)
         w = self.rng.normal(0, np.sqrt(gain / np.prod(shape[1:])), shape).astype(np.float32)
         b = self.rng.normal(0, 0.05, cout).astype(np.float32)
-        pads = [k // 2] * 4
+        pads = [k // 2 if pad is None else pad] * 4
         y = self.op(
             "Conv", x, self.constant(w), self.constant(b), channels=cout, kernel_shape=[k, k], strides=[s, s],
             pads=pads, group=group,
@@ -74,15 +77,21 @@ class Net:
 def resnet50(size: int = 224) -> onnx.ModelProto:
     """ResNet-50 v1.5 (stride in the 3x3), logits."""
     net = Net("resnet50", (1, 3, size, size))
-    x = net.conv("images", 64, 7, 2, act="relu")
+    return net.model([_classifier(net, resnet(net, "images", (3, 4, 6, 3)))])
+
+
+def resnet(net: Net, x: str, depths: tuple[int, ...], gain: float = 0.5) -> str:
+    """The features of a ResNet of bottlenecks; `gain` is that of the last convolution of each."""
+    x = net.conv(x, 64, 7, 2, act="relu")
     x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for stage, blocks in enumerate(depths):
+        width = 64 << stage
         for block in range(blocks):
-            s = stride if block == 0 else 1
+            s = 2 if stage and block == 0 else 1
             short = net.conv(x, 4 * width, 1, s, gain=1.0) if block == 0 else x
             y = net.conv(net.conv(x, width, 1, act="relu"), width, 3, s, act="relu")
-            x = net.op("Relu", net.op("Add", net.conv(y, 4 * width, 1, gain=0.5), short))
-    return net.model([_classifier(net, x)])
+            x = net.op("Relu", net.op("Add", net.conv(y, 4 * width, 1, gain=gain), short))
+    return x
 
 
 def mobilenet_v2(size: int = 224) -> onnx.ModelProto:

@@ -1,7 +1,7 @@
 """A name  ->  a model with fixed shapes, pictures to calibrate it with, other pictures to judge it on, and its task.
 
 Pictures are named, not shipped: the zoo's configs say which generator makes them from which files of which packages.
-Two models are only at hand in a folder `shared` beside the repository; without it they are skipped.
+Some models are only at hand in a folder `shared` beside the repository; without it they are skipped.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from axtool.zoo.pictures import paths_of
 from axtool.zoo.recipe import recipe_of
 from axtool.zoo.schema import FilePictures, Scenes, WheelPictures
 from axtool.zoo.sources import model_file, pictures_of
+from benchmarks.attention import detr_r101, segformer_b0
 from benchmarks.networks import NETWORKS
 
 CALIBRATION, JUDGED = 32, 40
@@ -38,7 +40,9 @@ class NotAtHand(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """What every quantizer is given and judged by. `task` is that of a zoo config, or `{"kind": "text-line"}`."""
+    """What every quantizer is given and judged by. `task` is that of a zoo config, with the `truth` where it is known,
+    or another `kind`: "text-line", "pixels", "nothing".
+    """
 
     model: onnx.ModelProto
     calibration: Sequence[Feeds] | Samples
@@ -109,16 +113,30 @@ def _zoo(name: str, calibration: int, judged: int) -> Case:
     return Case(model, known, other, task)
 
 
-def _digits(calibration: int, judged: int) -> Case:
-    """The zoo brings 64 scenes; a folder `shared` has more to judge on."""
-    made, more = _zoo("digits-v8det", calibration, judged), SHARED / "models" / "digitscene" / "test200.npz"
-    if not more.is_file():
-        return made
-    with np.load(more) as scenes:
-        pictures = scenes["images"][:judged]  # (n, 160, 160, 3), RGB
-    (value,) = made.model.graph.input
-    feeds = [{value.name: picture.transpose(2, 0, 1)[None].astype(np.float32) / 255} for picture in pictures]
-    return Case(made.model, made.calibration, feeds, made.task)
+def _digits(head: str, decode: str, calibration: int, judged: int) -> Case:
+    """Scenes of digits whose objects are known, 160 x 160."""
+    model = _shared(f"digitscene/digits_{head}_160.onnx")
+    known, other = _scenes("calib100", calibration), _scenes("test200", judged)
+    task = {"kind": "detection", "decode": decode, "classes": 10, "labels": [], "threshold": 0.02, "iou": 0.6}
+    with np.load(SHARED / "models" / "digitscene" / "test200.npz") as scenes:
+        rows = np.concatenate([scenes["boxes"], scenes["cls"][:, None]], 1).astype(float)
+        starts = scenes["offsets"].tolist()
+    truth = [rows[a:b].tolist() for a, b in pairwise(starts[: judged + 1])]
+    return Case(model, known, other, {**task, "truth": truth})
+
+
+def _digits_of_the_zoo(calibration: int, judged: int) -> Case:
+    """The detector that the zoo brings, with its own scenes where no others are at hand."""
+    try:
+        return _digits("v8det", "yolo", calibration, judged)
+    except NotAtHand:
+        return _zoo("digits-v8det", calibration, judged)
+
+
+def _scenes(file: str, count: int) -> list[Feeds]:
+    with np.load(SHARED / "models" / "digitscene" / f"{file}.npz") as scenes:
+        pictures = scenes["images"][:count]  # (n, 160, 160, 3), RGB
+    return [{"images": picture.transpose(2, 0, 1)[None].astype(np.float32) / 255} for picture in pictures]
 
 
 def _grown(sets: Pictures, count: int) -> Pictures:
@@ -145,7 +163,7 @@ PHOTOS = {
 }  # fmt: skip
 
 
-def _photos(use: str, count: int, size: tuple[int, int]) -> tuple[str, ...]:
+def _photos(use: str, count: int, size: tuple[int, int]) -> tuple[str, ...]:  # size: height, width
     base = [WheelPictures(kind="pypi", package=p, version=v, paths=list(paths)) for p, v, paths in PHOTOS[use]]
     seed = {"calibration": 1, "judged": 2}[use]
     scenes = Scenes(kind="generated", generator="crops", count=count, seed=seed, size=size, base=base)
@@ -156,14 +174,19 @@ def _any_entry() -> Entry:
     return find("nudenet-320n")  # of generated pictures nothing is relative to it
 
 
-def _classifier(
-    load: Callable[[], onnx.ModelProto], preparation: Preparation, softmax: bool, calibration: int, judged: int
+def _photographs(
+    load: Callable[[], onnx.ModelProto],
+    size: tuple[int, int],
+    preparation: Preparation,
+    task: Mapping[str, Any],
+    calibration: int,
+    judged: int,
 ) -> Case:
-    """A network of 224 x 224 photographs."""
+    """A network of photographs of (height, width)."""
     model = load()
-    sets = (_photos("calibration", calibration, (224, 224)), _photos("judged", judged, (224, 224)))
-    known, other = (_samples(model, paths, preparation) for paths in sets)
-    return Case(model, known, other, {"kind": "classification", "softmax": softmax})
+    known = _samples(model, _photos("calibration", calibration, size), preparation)
+    other = _samples(model, _photos("judged", judged, size), preparation) if judged else []
+    return Case(model, known, other, task)
 
 
 def _shared(file: str) -> onnx.ModelProto:
@@ -207,15 +230,45 @@ def _lines(count: int, seed: int) -> Iterator[Feeds]:
 _IMAGENET = Preparation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), resize="fit")
 _LITE = Preparation(mean=(127.0,) * 3, std=(128.0,) * 3, resize="fit")
 
+_CLASSES = {"kind": "classification", "softmax": True}
+_SQUARE = (224, 224)
+
+
+def _seeded(name: str) -> Callable[[int, int], Case]:
+    return partial(_photographs, NETWORKS[name], _SQUARE, _IMAGENET, _CLASSES)
+
+
 CASES: dict[str, Callable[[int, int], Case]] = {
-    "efficientnet-lite0": partial(_classifier, lambda: _shared("efficientnet_lite0_224.onnx"), _LITE, True),
-    "nudenet-320n": partial(_zoo, "nudenet-320n"),
+    "efficientnet-lite0": partial(
+        _photographs, lambda: _shared("efficientnet_lite0_224.onnx"), _SQUARE, _LITE, _CLASSES
+    ),
     "ppocr-rec": _recognizer,
+    "nudenet-320n": partial(_zoo, "nudenet-320n"),
+    "digits-v8det": _digits_of_the_zoo,
+    "digits-v8pose": partial(_digits, "v8pose", "yolo"),
+    "digits-v8seg": partial(_digits, "v8seg", "yolo"),
+    "digits-v5anchor": partial(_digits, "v5anchor", "yolo-anchored"),
+    "mobilenet_v2": _seeded("mobilenet_v2"),
+    "resnet50": _seeded("resnet50"),
+    "segformer-b0": partial(_photographs, segformer_b0, (256, 512), _IMAGENET, {"kind": "pixels"}),
+    "detr-r101": partial(_photographs, detr_r101, (750, 800), _IMAGENET, {"kind": "nothing"}),
     "ppocr-cls": partial(_zoo, "ppocr-cls"),
     "ppocr-det": partial(_zoo, "ppocr-det"),
     "centerface": partial(_zoo, "centerface"),
     "ddddocr-yolox": partial(_zoo, "ddddocr-yolox"),
-    "digits-v8det": _digits,
-    "resnet50": partial(_classifier, NETWORKS["resnet50"], _IMAGENET, True),
-    "mobilenet_v2": partial(_classifier, NETWORKS["mobilenet_v2"], _IMAGENET, True),
+}
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How many samples a model is calibrated with and judged on, where nobody says how many; 0: it only costs."""
+
+    calibration: int = CALIBRATION
+    judged: int = JUDGED
+
+
+AMOUNTS: Mapping[str, Amount] = {
+    **dict.fromkeys(("digits-v8det", "digits-v8pose", "digits-v8seg", "digits-v5anchor"), Amount(judged=200)),
+    "segformer-b0": Amount(calibration=12),
+    "detr-r101": Amount(calibration=12, judged=0),
 }

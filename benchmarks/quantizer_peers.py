@@ -23,7 +23,7 @@ NEEDS = {
     "quark": ("amd-quark", "onnxruntime<=1.28.0", "torch"),
     "aimet": ("aimet-onnx", "onnxruntime", "torch"),
 }
-OURS = """
+COMPILE = """
 import sys
 from axtool.cli.main import main
 model, calibration, out, *options = sys.argv[1:]
@@ -33,12 +33,18 @@ main(["compile", model, "--calib", calibration, "-o", out, "-q", "--force", *opt
 
 @dataclass(frozen=True)
 class Quantizer:
-    """One way to quantize: a script and what follows its files; `environment` None is that of the benchmark."""
+    """One way to quantize: a script and what follows its files; `environment` None is that of the benchmark.
+
+    `models` are those that it is run on where nobody asks for it by name; None stands for all. One that gives no model
+    only costs.
+    """
 
     name: str
     script: str = ""
     options: tuple[str, ...] = ()
     environment: str | None = None
+    models: tuple[str, ...] | None = None
+    gives_model: bool = True
 
     @property
     def suffix(self) -> str:
@@ -48,7 +54,7 @@ class Quantizer:
         """What to run."""
         files = [str(path) for path in (model, calibration, out)]
         if not self.script:
-            return [sys.executable, "-c", OURS, *files, *self.options]
+            return [sys.executable, "-c", COMPILE, *files, *self.options]
         python = sys.executable if self.environment is None else str(folder / self.environment / "bin" / "python")
         return [python, str(SCRIPTS / self.script), *files, *self.options]
 
@@ -67,8 +73,10 @@ class Quantizer:
 
 
 AXTOOL = Quantizer("axtool")
-ROUNDED = Quantizer("axtool -O2", options=("-O2",))
-PLAIN = Quantizer("plain float pass", "with_float.py")
+CALIBRATION = Quantizer("axtool calibration", "with_calibration.py", gives_model=False)
+MAC_ONLY = Quantizer("axtool mac-only", options=("--recipe", "mac-only"), models=("ppocr-rec",))
+ROUNDED = Quantizer("axtool -O2", options=("-O2",), models=("efficientnet-lite0",))
+PLAIN = Quantizer("plain float pass", "with_float.py", gives_model=False)
 PERCENTILE = Quantizer("onnxruntime percentile", "with_onnxruntime.py", ("percentile", "99.999"))
 PEERS = (
     Quantizer("onnxruntime minmax", "with_onnxruntime.py", ("minmax",)),
@@ -78,7 +86,9 @@ PEERS = (
     Quantizer("Quark equalized", "with_quark.py", ("cle",), "quark"),
     Quantizer("AIMET", "with_aimet.py", (), "aimet"),
 )
-QUANTIZERS = (AXTOOL, ROUNDED, *PEERS)
+OURS = (CALIBRATION, AXTOOL, MAC_ONLY, ROUNDED)
+QUANTIZERS = (PLAIN, *OURS, *PEERS)
+COSTS_ONLY = (PLAIN, CALIBRATION)  # for a model that nothing is judged on
 
 
 def install(name: str, torch: str, folder: Path = FOLDER) -> str | None:
@@ -90,15 +100,23 @@ def install(name: str, torch: str, folder: Path = FOLDER) -> str | None:
     needs = [torch if need == "torch" else need for need in NEEDS[name]]
     folder.mkdir(parents=True, exist_ok=True)
     venv.create(home, with_pip=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needs]
-    done = subprocess.run(pip, capture_output=True, text=True, check=False)
-    reason = try_out(name, folder) if done.returncode == 0 else _last_error("pip", done.stderr)
+    try:
+        reason = _fill(name, python, needs, folder)
+    except BaseException:  # Ctrl-C
+        python.unlink()
+        raise
     if reason is None:
         told.unlink(missing_ok=True)
         return None
     told.write_text(reason + "\n", encoding="utf-8")
     python.unlink()  # what is half there is not there
     return reason
+
+
+def _fill(name: str, python: Path, needs: list[str], folder: Path) -> str | None:
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needs]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    return try_out(name, folder) if done.returncode == 0 else _last_error("pip", done.stderr)
 
 
 def try_out(name: str, folder: Path = FOLDER) -> str | None:

@@ -21,16 +21,15 @@ from axtool.artefact import axm
 from axtool.artefact.axm import HostStage
 from axtool.graph.parts import parts_of
 from axtool.runtime.model import load
-from axtool.runtime.task import interpret
-from axtool.verify.agreement import Agreement
 from axtool.verify.metrics import decibels
+from benchmarks.quantizer_tasks import Arrays, reading_of
 
-Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[[Arrays], Arrays]
 MOST_DB = 99.0  # of a part that is the same: JSON has no infinity
 COLUMNS: Mapping[str, tuple[int, tuple[tuple[str, int, int | None], ...]]] = {  # axis, then name and span of each part
     "yolo": (1, (("boxes", 0, 4), ("scores", 4, None))),
     "yolox": (2, (("boxes", 0, 4), ("scores", 4, None))),
+    "yolo-anchored": (2, (("boxes", 0, 4), ("scores", 4, None))),
 }
 MOVES = frozenset(
     (
@@ -47,10 +46,8 @@ class Judge:
     """Sums over samples: signal and noise of each part of each output, and what the task makes of them."""
 
     def __init__(self, model: onnx.ModelProto, task: Mapping[str, Any]) -> None:
-        self._task, self._parts = task, parts(model, task)
+        self._parts, self._reading = parts(model, task), reading_of(task)
         self._sums: dict[str, NDArray[np.float64]] = {}
-        self._agreement = Agreement()
-        self._lines = [0, 0]
 
     def add(self, wanted: Arrays, found: Arrays) -> None:
         """One sample."""
@@ -61,12 +58,7 @@ class Judge:
                 noise = signal - found[name][at]
                 sums = self._sums.setdefault(label, np.zeros(2))
                 sums += (np.square(signal).sum(), np.square(noise).sum())
-        if self._task["kind"] == "text-line":
-            texts = [transcript(next(iter(outputs.values()))) for outputs in (wanted, found)]
-            self._lines[0] += texts[0] == texts[1]
-            self._lines[1] += 1
-        else:
-            self._agreement.add(interpret(self._task, wanted), interpret(self._task, found))
+        self._reading.add(wanted, found)
 
     def to_dict(self) -> dict[str, Any]:
         """SQNR in dB of each part, and counts of the task."""
@@ -74,11 +66,7 @@ class Judge:
             name: round(float(np.clip(decibels(*sums.tolist()), -MOST_DB, MOST_DB)), 2)
             for name, sums in self._sums.items()
         }
-        if self._task["kind"] == "text-line":
-            same, samples = self._lines
-            return {"sqnr_db": sqnr, "lines_same": same, "samples": samples}
-        counts = {key: round(v, 4) if isinstance(v, float) else v for key, v in self._agreement.to_dict().items()}
-        return {"sqnr_db": sqnr, **counts}
+        return {"sqnr_db": sqnr, **self._reading.to_dict()}
 
 
 def parts(model: onnx.ModelProto, task: Mapping[str, Any]) -> dict[str, list[tuple[str, int, slice]]]:
@@ -89,9 +77,9 @@ def parts(model: onnx.ModelProto, task: Mapping[str, Any]) -> dict[str, list[tup
     joined = parts_of(ir.from_proto(onnx.shape_inference.infer_shapes(model)))
     for output in model.graph.output:
         name = output.name
-        if task.get("decode") in COLUMNS and len(model.graph.output) == 1:
+        if task.get("decode") in COLUMNS and output is model.graph.output[0]:
             axis, columns = COLUMNS[task["decode"]]
-            made[name] = [(label, axis, slice(start, stop)) for label, start, stop in columns]
+            made[name] = [(label, axis, slice(start, stop)) for label, start, stop in _with_rest(columns, output, task)]
         elif name in joined:
             made[name] = [(f"{name}/{part.name}", part.axis, slice(part.start, part.stop)) for part in joined[name]]
         else:
@@ -99,10 +87,14 @@ def parts(model: onnx.ModelProto, task: Mapping[str, Any]) -> dict[str, list[tup
     return made
 
 
-def transcript(scores: NDArray[Any]) -> list[int]:
-    """Best path of a CTC output (1, steps, symbols): symbols, repeats taken once, without blanks (0)."""
-    best = scores[0].argmax(-1).tolist()
-    return [symbol for symbol, before in zip(best, [0, *best], strict=False) if symbol not in (0, before)]
+def _with_rest(
+    columns: Sequence[tuple[str, int, int | None]], output: onnx.ValueInfoProto, task: Mapping[str, Any]
+) -> list[tuple[str, int, int | None]]:
+    """The columns of a head that has more than classes, of keypoints or masks, apart from its scores."""
+    scores = 4 + int(task.get("classes", 0))
+    if task["decode"] != "yolo" or scores in (4, output.type.tensor_type.shape.dim[1].dim_value):
+        return list(columns)
+    return [("boxes", 0, 4), ("scores", 4, scores), ("rest", scores, None)]
 
 
 def stays_float(model: onnx.ModelProto) -> Counter[str]:

@@ -1,6 +1,6 @@
 """int8 accuracy and its cost: axtool's default compile against the quantizers of onnxruntime, NNCF, Quark and AIMET.
 
-All are given the same model file and the same 32 calibration samples, one after the other in one run, each in a process
+All are given the same model file and the same calibration samples, one after the other in one run, each in a process
 of its own; all are judged on the same other samples against the float model. CPU seconds and peak memory are those of
 the whole process. Peers that are not installed are named as absent: `make bench-quantizers-peers` installs them.
 """
@@ -21,11 +21,11 @@ import onnx
 
 from axtool import __version__
 from axtool.errors import AxError
-from benchmarks import quantizer_rows, table
+from benchmarks import quantizer_text, table
 from benchmarks.metered import Metered, metered
-from benchmarks.quantizer_cases import CALIBRATION, CASES, JUDGED, NotAtHand, build, save_samples
-from benchmarks.quantizer_peers import PLAIN, QUANTIZERS, ROOT, Quantizer
-from benchmarks.quantizer_rows import Result
+from benchmarks.quantizer_cases import AMOUNTS, CASES, Amount, NotAtHand, build, save_samples
+from benchmarks.quantizer_peers import COSTS_ONLY, QUANTIZERS, ROOT, Quantizer
+from benchmarks.quantizer_rows import Result, rows
 
 QUICK = 8  # samples, to calibrate with and to judge on
 
@@ -53,15 +53,16 @@ class Files:
         return self.folder / "task.json"
 
 
-def write_case(name: str, files: Files, *, calibration: int, judged: int) -> None:
+def write_case(name: str, files: Files, amount: Amount) -> None:
     """The case of a name. Raises NotAtHand."""
     try:
-        case = build(name, calibration=calibration, judged=judged)
+        case = build(name, calibration=amount.calibration, judged=amount.judged)
     except AxError as error:
         raise NotAtHand(str(error)) from error
     onnx.save(case.model, files.model)
     save_samples(case.calibration, files.calibration)
-    save_samples(case.judged, files.judged)
+    if amount.judged:
+        save_samples(case.judged, files.judged)
     files.task.write_text(json.dumps(case.task), encoding="utf-8")
 
 
@@ -78,9 +79,9 @@ def measure(model: str, quantizer: Quantizer, files: Files, prefix: Sequence[str
     cost = {key: round(getattr(run, key), 3) for key in ("wall_s", "cpu_s", "peak_mb")}
     cost |= {"imports_cpu_s": told["imports_cpu_s"]} if "imports_cpu_s" in told else {}
     version = told.get("version", "") if quantizer.script else __version__
-    if run.code or (quantizer is not PLAIN and not out.is_file()):
+    if run.code or (quantizer.gives_model and not out.is_file()):
         return Result(model, quantizer.name, version=version, cost=cost, failed=last_line(run))
-    if quantizer is PLAIN:
+    if not (quantizer.gives_model and files.judged.is_file()):
         return Result(model, quantizer.name, version=version, cost=cost)
     files_given = [str(path) for path in (files.model, out, files.judged, files.task)]
     judged = metered([*prefix, sys.executable, "-m", "benchmarks.quantizer_score", *files_given], cwd=ROOT)
@@ -114,41 +115,80 @@ class Done:
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `--json`: rows as every benchmark has them, and every figure that they come from."""
-        made = table.document("quantizers", quantizer_rows.rows(self.results))
+        made = table.document("quantizers", rows(self.results))
         return made | {"results": [asdict(result) for result in self.results], "skipped": self.skipped}
+
+    def add(self, result: Result) -> None:
+        """In the order of the models and of the quantizers."""
+        order = {name: at for at, name in enumerate([*CASES, *(quantizer.name for quantizer in QUANTIZERS)])}
+        self.results.append(result)
+        self.results.sort(key=lambda r: (order.get(r.model, -1), order.get(r.quantizer, -1)))
+
+    def save(self, path: Path) -> None:
+        """What `saved` reads."""
+        path.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def saved(path: Path) -> Done:
+    """What an earlier run found, with the same file; nothing where there is none."""
+    if not path.is_file():
+        return Done()
+    values = json.loads(path.read_text(encoding="utf-8"))
+    return Done([Result(**result) for result in values["results"]])
 
 
 def run(
     models: Sequence[str],
-    quantizers: Sequence[Quantizer],
+    quantizers: Sequence[Quantizer] | None = None,
     *,
-    calibration: int = CALIBRATION,
-    judged: int = JUDGED,
+    quick: bool = False,
     prefix: Sequence[str] = (),
+    keep: Path | None = None,
 ) -> Done:
-    """Every quantizer on every model."""
-    done = Done()
+    """Every quantizer on every model, `quantizers` None those that are meant for each. What the file `keep` has of both
+    is taken from there; it is written after each.
+    """
+    done = saved(keep) if keep is not None else Done()
     for model in models:
+        wanted = amount_of(model, quick)
+        known = {result.quantizer for result in done.results if result.model == model}
+        left = [q for q in quantizers or meant_for(model, wanted) if q.name not in known]
+        if not left:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             files = Files(Path(folder))
             table.say(f"{model}: preparing")
             try:
-                write_case(model, files, calibration=calibration, judged=judged)
+                write_case(model, files, wanted)
             except NotAtHand as reason:
                 done.skipped[model] = str(reason)
                 continue
-            for quantizer in (PLAIN, *quantizers):
+            for quantizer in left:
                 table.say(f"{model}: {quantizer.name}")
-                done.results.append(measure(model, quantizer, files, prefix))
+                done.add(measure(model, quantizer, files, prefix))
+                if keep is not None:
+                    done.save(keep)
     return done
+
+
+def amount_of(model: str, quick: bool) -> Amount:
+    """How many samples; `quick` makes few of many."""
+    usual = AMOUNTS.get(model, Amount())
+    return Amount(min(usual.calibration, QUICK), min(usual.judged, QUICK)) if quick else usual
+
+
+def meant_for(model: str, amount: Amount) -> list[Quantizer]:
+    """The quantizers that are run on a model where nobody says which."""
+    every = QUANTIZERS if amount.judged else COSTS_ONLY
+    return [quantizer for quantizer in every if quantizer.models is None or model in quantizer.models]
 
 
 def main() -> None:
     """`python -m benchmarks.quantizers`."""
     given = _parser().parse_args()
-    amount = {"calibration": QUICK, "judged": QUICK} if given.quick else {}
-    done = run(given.models, given.quantizers, prefix=shlex.split(given.prefix), **amount)
-    print(json.dumps(done.to_dict(), indent=2, allow_nan=False) if given.json else quantizer_rows.text(done.results))
+    prefix = shlex.split(given.prefix)
+    done = run(given.models, given.quantizers, quick=given.quick, prefix=prefix, keep=given.keep)
+    print(json.dumps(done.to_dict(), indent=2, allow_nan=False) if given.json else quantizer_text.text(done.results))
     for model, reason in done.skipped.items():
         table.say(f"{model}: skipped: {reason}")
 
@@ -158,8 +198,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true", help="print one JSON document")
     made.add_argument("--models", type=_models, default=list(CASES), metavar="A,B", help=", ".join(CASES))
     names = ", ".join(quantizer.name for quantizer in QUANTIZERS)
-    made.add_argument("--quantizers", type=_quantizers, default=QUANTIZERS, metavar="A,B", help=f"as {names} begin")
+    made.add_argument("--quantizers", type=_quantizers, metavar="A,B", help=f"as {names} begin")
     made.add_argument("--quick", action="store_true", help=f"{QUICK} samples: does it run, not how good is it")
+    made.add_argument("--keep", type=Path, metavar="FILE.json", help="results; what is in it is not run again")
     made.add_argument("--prefix", default="", metavar="WORDS", help="before each command that is measured: 'nice -n 5'")
     return made
 
