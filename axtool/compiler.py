@@ -33,9 +33,11 @@ from axtool.quant.calib_cache import CalibCache
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
+from axtool.quant.equalize import check_factors
 from axtool.quant.findings import findings
 from axtool.quant.follow import Followed, follow, wish_of
 from axtool.quant.layer_report import LayerReport, report_layers
+from axtool.quant.observe import equalizable_of
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
 from axtool.runtime.task import completed
@@ -198,6 +200,7 @@ def measure(
             given.check(
                 names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
             )
+            check_factors(equalizable_of(stages), given.factors)
         return Choice(overrides.over(given), overrides=overrides)
     if samples is None:
         return Choice(overrides.over(known_ranges(stages)), overrides=overrides)
@@ -211,7 +214,7 @@ def measure(
             [spec.name for spec in front.outputs],
             progress,
             overrides=overrides,
-            round_weights=followed.file.rounds_weights,
+            refine=followed.file.refined,
             jobs=options.jobs,
             cache=options.calib_cache,
         )
@@ -272,6 +275,7 @@ def look_at_layers(
         numbers,
         samples if wanted else None,
         target,
+        factors=choice.ranges.factors,
         rounded=bool(choice.grams),
         progress=progress.count,
     )
@@ -309,6 +313,7 @@ def assemble(
             "recipe": followed.to_dict(choice.recipe),
             "layers": layers.to_dict(),
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
+            "factors": {name: list(ranges.factors[name]) for name in sorted(ranges.factors)},
         },
         support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),
         provenance={

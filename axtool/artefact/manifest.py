@@ -110,7 +110,10 @@ class LayersEntry(Strict):
 
 
 class QuantizationEntry(Strict):
-    """How the ranges were found. `ranges` is (low, high) by the name of the ONNX tensor."""
+    """How the ranges were found. `ranges` is (low, high) by the name of the ONNX tensor.
+
+    `factors` are what the channels (axis 1) of a tensor are multiplied by on the device: ranges are of the products.
+    """
 
     method: str = ""
     samples: Count = 0
@@ -119,6 +122,7 @@ class QuantizationEntry(Strict):
     recipe: dict[str, Any] | None = None  # as `axtool.quant.recipe_file` reads it
     layers: LayersEntry | None = None
     ranges: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]] = {}
+    factors: dict[str, list[float]] = {}
 
 
 class SupportEntry(Strict):

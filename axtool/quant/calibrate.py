@@ -43,7 +43,7 @@ class Statistics:
             name: clip(observer, *ways.get(name, (method, percentile)))
             for name, observer in self.seen.observers.items()
         }
-        label = str(QuantRecipe(method, percentile, correct_bias=False))
+        label = str(QuantRecipe(method, percentile, "none"))
         means = self.seen.means.over_samples()
         return Ranges({**self.natural, **limits}, self.seen.facts.count, label, means=means)
 

@@ -13,22 +13,24 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from axtool.errors import plural
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.inputs.samples import Samples
 from axtool.quant.calib_cache import CalibCache
 from axtool.quant.calibrate import Statistics, gather
+from axtool.quant.equalize import equalized, factors_of, is_uneven, rescaled
 from axtool.quant.formats import quantize_stage
-from axtool.quant.gram import Gram, gather_grams
-from axtool.quant.observe import plan_work
+from axtool.quant.gram import Gram, gather_grams, scaled_gram
+from axtool.quant.observe import equalizable_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.overrides import Overrides
 from axtool.quant.ranges import Ranges
-from axtool.quant.recipe import QuantRecipe
+from axtool.quant.recipe import REFINEMENTS, QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
 from axtool.quant.twins import fingerprints
 from axtool.target import Target
-from axtool.types import QFormat, Quantization
+from axtool.types import QFormat, Quantization, Site
 
 log = logging.getLogger("axtool")
 
@@ -46,27 +48,36 @@ class Choice:
     ranges: Ranges
     grams: Mapping[str, Gram] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
-    observers: Mapping[str, MinMax] = field(default_factory=dict)  # what calibration saw of all samples
+    # What calibration saw of all samples, of tensors that are as they were.
+    observers: Mapping[str, MinMax] = field(default_factory=dict)
     recipe: QuantRecipe | None = None  # the one that was kept
     samples: tuple[str, ...] = ()  # by which they are known again
     overrides: Overrides = field(default_factory=Overrides)
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
-        ranges, means = self.ranges, self.ranges.means
+        ranges, factors = self.ranges, self.ranges.factors
+        sites = equalized(sites_of(stage.model), factors)
         numbers = quantize_stage(
-            sites_of(stage.model),
+            sites,
             ranges,
             target,
             stage.inputs,
             stage.outputs,
             given,
-            means,
-            self.grams,
+            ranges.means,
+            {site.outputs[0]: self._gram(site) for site in sites if site.outputs[0] in self.grams},
             symmetric=self.overrides.symmetric,
             per_tensor=self.overrides.per_tensor,
         )
+        if changed := sum(bool(site.inputs) and site.inputs[0] in factors for site in sites):
+            note = f"channels equalized before {plural(changed, 'layer')}"
+            numbers = replace(numbers, notes=(*numbers.notes, note))
         return self.overrides.explained(numbers)
+
+    def _gram(self, site: Site) -> Gram:
+        """The matrix of a site whose inputs are multiplied by their factors."""
+        return scaled_gram(site, self.grams[site.outputs[0]], self.ranges.factors.get(site.inputs[0], ()))
 
 
 class Watcher(Protocol):
@@ -86,19 +97,20 @@ def choose(
     watcher: Watcher,
     *,
     overrides: Overrides | None = None,
-    round_weights: bool = False,
+    refine: Sequence[str] = (),
     jobs: int = 1,
     cache: CalibCache | None = None,
 ) -> Choice:
     """The best of the recipes for these samples, each with the `overrides`. `outputs` are those of the model, `given`
     the formats it brings.
 
-    With `round_weights` the best recipe is tried once more with weights that are rounded for the data. Where fewer than
-    two ways are possible, or too few samples are there to hold some back, the first recipe is taken untried.
+    What `refine` names (`REFINEMENTS`) is then tried on it, one after the other, and kept where it is better. Where
+    fewer than two ways are possible, or too few samples are there to hold some back, the first recipe is taken untried,
+    without any of it.
     """
     watcher.step("calibrating")
     overrides = overrides or Overrides()
-    choices = len(recipes) > 1 or round_weights
+    choices = len(recipes) > 1 or bool(refine)
     methods = {*(recipe.method for recipe in recipes), *(method for method, _ in overrides.methods.values())}
     statistics = gather(
         stages,
@@ -110,28 +122,30 @@ def choose(
         progress=watcher.count,
     )
     held = sorted({index for index, _ in statistics.held.kept}) if choices else []
-    trial = _Trials(stages, target, given, statistics, overrides, _pairs(samples, held, statistics))
-    if choices and held:
+    trials = _Trials(stages, target, given, statistics, overrides, _pairs(samples, held, statistics))
+    chosen = recipes[0]
+    if held:
         watcher.step("trying recipes")
+        steps = [name for name in REFINEMENTS if name in refine and trials.offers(name)]
         for done, recipe in enumerate(recipes, 1):
-            trial.run(recipe)
-            watcher.count(done, len(recipes))
-    chosen = best(trial.done).recipe if trial.done else recipes[0]
-    grams: Mapping[str, Gram] = {}
-    if round_weights:
-        watcher.step("rounding weights")
-        rest = [index for index in range(len(samples)) if index not in set(held)]
-        found = _grams(stages, samples.select(rest[:: -(-len(rest) // MOST_ROUNDING)]), watcher)
-        rounded = replace(chosen, round_weights=True)
-        if not trial.done or best((best(trial.done), trial.run(rounded, found))).recipe == rounded:
-            chosen, grams = rounded, found
-    _say(trial.done, len(held))
+            trials.run(recipe)
+            watcher.count(done, len(recipes) + len(steps))
+        for done, name in enumerate(steps, len(recipes) + 1):
+            if name == "round_weights":
+                watcher.step("rounding weights")
+                rest = [index for index in range(len(samples)) if index not in set(held)]
+                trials.grams = _grams(stages, samples.select(rest[:: -(-len(rest) // MOST_ROUNDING)]), watcher)
+            trials.run(REFINEMENTS[name](trials.best))
+            watcher.count(done, len(recipes) + len(steps))
+        chosen = trials.best
+    _say(trials.done, len(held))
     whole = statistics.together()
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    ranges = _ranges(whole, chosen, overrides)
+    made = trials.choice(chosen, whole)
+    observers = {name: seen for name, seen in whole.seen.observers.items() if name not in made.ranges.factors}
     known = fingerprints(whole.seen.facts)
-    return Choice(ranges, grams, tuple(trial.done), whole.seen.observers, chosen, known, overrides)
+    return replace(made, trials=tuple(trials.done), observers=observers, samples=known)
 
 
 class _Trials:
@@ -149,19 +163,35 @@ class _Trials:
         self._target, self._given, self._statistics, self._pairs = target, given, statistics, pairs
         self._overrides = overrides
         self._bench = Bench(stages, target)
+        own = {*overrides.ranges, *overrides.methods}  # in the units of the float model
+        self._groups = [group for group in equalizable_of(stages) if own.isdisjoint(group.tensors)]
+        self.grams: Mapping[str, Gram] = {}
         self.done: list[Trial] = []
 
-    def run(self, recipe: QuantRecipe, grams: Mapping[str, Gram] | None = None) -> Trial:
-        ranges = _ranges(self._statistics, recipe, self._overrides)
-        choice = Choice(ranges, grams or {}, overrides=self._overrides)
+    @property
+    def best(self) -> QuantRecipe:
+        """The best so far."""
+        return best(self.done).recipe
+
+    def offers(self, refinement: str) -> bool:
+        """Whether the model has anything to refine so."""
+        return refinement != "equalize" or is_uneven(factors_of(self._groups, self._statistics.seen.extremes.seen))
+
+    def run(self, recipe: QuantRecipe) -> None:
+        """Try one recipe."""
+        choice = self.choice(recipe, self._statistics)
         figure = self._bench.score(lambda stage: choice.numbers(stage, self._target, self._given), self._pairs)
         self.done.append(Trial(recipe, figure))
-        return self.done[-1]
 
-
-def _ranges(statistics: Statistics, recipe: QuantRecipe, overrides: Overrides) -> Ranges:
-    ranges = overrides.over(statistics.ranges(recipe.method, recipe.percentile, overrides.methods))
-    return replace(ranges, method=str(recipe), means=ranges.means if recipe.correct_bias else {})
+    def choice(self, recipe: QuantRecipe, statistics: Statistics) -> Choice:
+        """What a recipe makes of what was seen."""
+        overrides = self._overrides
+        ranges = overrides.over(statistics.ranges(recipe.method, recipe.percentile, overrides.methods))
+        if recipe.equalize:
+            ranges = rescaled(ranges, self._groups, statistics.seen.extremes.seen)
+        ranges = replace(ranges, method=str(recipe), means=ranges.means if recipe.bias == "analytic" else {})
+        grams = self.grams if recipe.round_weights else {}
+        return Choice(ranges, grams, recipe=recipe, overrides=overrides)
 
 
 def _pairs(samples: Samples, held: Sequence[int], statistics: Statistics) -> Pairs:

@@ -80,5 +80,15 @@ def windows(site: Site, array: NDArray[Any], most: int, seed: int) -> NDArray[np
     return np.ascontiguousarray(grouped.transpose(0, 2, 1))
 
 
+def scaled_gram(site: Site, gram: Gram, factors: Sequence[float]) -> Gram:
+    """The matrix of a site whose input has its channels multiplied by `factors` (none: as it is)."""
+    if not factors:
+        return gram
+    group, length, _ = gram.shape
+    each = np.repeat(np.asarray(factors, np.float64), group * length // len(factors))
+    rows = each.reshape(group, length)  # the channels of a group, then the taps
+    return gram * rows[:, :, None] * rows[:, None, :]
+
+
 def _some(random: np.random.Generator, count: int, most: int) -> NDArray[np.int64]:
     return np.arange(count) if count <= most else np.sort(random.choice(count, most, replace=False))

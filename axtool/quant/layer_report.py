@@ -56,12 +56,13 @@ def report_layers(
     samples: Samples | None,
     target: Target,
     *,
+    factors: Mapping[str, Sequence[float]] | None = None,
     rounded: bool = False,
     progress: Progress | None = None,
 ) -> LayerReport:
     """Check the layers on some of the samples; without samples only what the formats alone say about ties.
 
-    `numbers` are of the device stages, `rounded` says that the weights were rounded for the data.
+    `numbers` are of the device stages, `factors` as of `check_layers`, `rounded` says that the weights were rounded for the data.
     """
     sites = [sites_of(stage.model) for stage in stages if stage.kind == "device"]
     if samples is None:
@@ -70,7 +71,7 @@ def report_layers(
     programs = [stage.plan.program for stage in made if isinstance(stage, DeviceStage)]
     chosen = samples.select(chosen_samples(len(samples), sum(map(_values, programs))))
     sessions = [HostSession(s) if isinstance(s, HostStage) else DeviceSession(s.plan, freeze=False) for s in made]
-    figures, energy = check_layers(stages, sessions, chosen, target, progress)
+    figures, energy = check_layers(stages, sessions, chosen, target, factors, progress)
     by_tensor = {row.layer.outputs[0]: row for row in figures}
     flat = [site for rows in sites for site in rows]
     worst = worst_layers(figures, Context(flat, numbers, by_tensor, energy, target, rounded))

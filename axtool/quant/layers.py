@@ -247,18 +247,19 @@ def check_layers(
     sessions: Sessions,
     samples: Iterable[Values],
     target: Target,
+    factors: Mapping[str, Sequence[float]] | None = None,
     progress: Progress | None = None,
     budget_bytes: int = BUDGET_BYTES,
 ) -> tuple[list[LayerFigures], dict[str, Energy]]:
     """The figures of every device layer whose output the float model has too, in order.
 
     Beside them the energy of each tensor that a layer reads. `stages` are the float model, `sessions` the compiled
-    one; tensors of one name are the same.
+    one; tensors of one name are the same, but for the `factors` that their channels (axis 1) have on the device.
     """
     devices = [session for session in sessions if isinstance(session, DeviceSession)]
     wanted = [name for device in devices for name in _judged(device.program)]
     pieces, known = _float_pieces(stages, wanted, budget_bytes)
-    checks = _Checks(sessions, known, target)
+    checks = _Checks(sessions, known, target, factors or {})
     run_pieces(Work(tuple(pieces), (), histograms=False), samples, checks.visit, progress, checks.begin)
     return [figures for check in checks.devices for figures in check.figures.values()], {
         name: energy for check in checks.devices for name, energy in check.energy.items()
@@ -302,8 +303,10 @@ def _float_pieces(stages: Sequence[Stage], wanted: Sequence[str], budget_bytes: 
 class _Checks:
     """All device stages of one compiled model, sample after sample."""
 
-    def __init__(self, sessions: Sessions, known: set[str], target: Target) -> None:
-        self._sessions = sessions
+    def __init__(
+        self, sessions: Sessions, known: set[str], target: Target, factors: Mapping[str, Sequence[float]]
+    ) -> None:
+        self._sessions, self._factors = sessions, factors
         count = 0
         self.devices: list[_DeviceCheck] = []
         for session in sessions:
@@ -321,6 +324,9 @@ class _Checks:
 
     def visit(self, index: int, name: str, array: Any) -> None:
         """Judge a tensor of the float model."""
+        if name in self._factors:
+            along = (-1,) + (1,) * (array.ndim - 2)
+            array = array * np.asarray(self._factors[name], np.float32).reshape(along)
         for device in self.devices:
             device.visit(name, array)
 

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from axtool.inputs.samples import Samples
 from axtool.quant.data import DataFacts
+from axtool.quant.equalize import Group, groups_of
 from axtool.quant.means import ChannelMeans, averaged_axes
 from axtool.quant.memory import give_back
 from axtool.quant.observers import Histogram, MinMax
 from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
+from axtool.quant.spread import ChannelExtremes
 from axtool.quant.ties import natural_ranges, observed_names
 from axtool.quant.weights import check_constants
 from axtool.types import Site
@@ -54,7 +56,8 @@ class StageLike(Protocol):
 @dataclass(frozen=True)
 class Work:
     """What one process needs: the pieces in order, and how to observe. `watched` are outputs of the host's tail, which
-    need no range: only whether they are finite is told. `averaged` are what MAC sites read, with their channel axis.
+    need no range: only whether they are finite is told. `averaged` are what MAC sites read, with their channel axis;
+    of the `spread` tensors the extremes of each channel are kept.
     """
 
     pieces: tuple[Piece, ...]
@@ -63,6 +66,7 @@ class Work:
     watched: tuple[str, ...] = ()
     averaged: Mapping[str, int] = field(default_factory=dict)
     kept: tuple[str, ...] = ()  # outputs of the model, of samples that are held back
+    spread: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -72,6 +76,7 @@ class Seen:
     observers: dict[str, MinMax]
     facts: DataFacts
     means: ChannelMeans
+    extremes: ChannelExtremes
     watched: dict[str, MinMax] = field(default_factory=dict)
     kept: dict[tuple[int, str], NDArray[Any]] = field(default_factory=dict)  # by sample and output
 
@@ -80,7 +85,8 @@ class Seen:
         """Before the first sample."""
         names = (*work.observed_inputs, *(name for piece in work.pieces for name in piece.observed))
         observers: dict[str, MinMax] = {name: Histogram() if work.histograms else MinMax() for name in names}
-        return cls(observers, DataFacts(), ChannelMeans(work.averaged), {name: MinMax() for name in work.watched})
+        means, extremes = ChannelMeans(work.averaged), ChannelExtremes(work.spread)
+        return cls(observers, DataFacts(), means, extremes, {name: MinMax() for name in work.watched})
 
     def merge(self, other: Seen) -> None:
         """Fold in what another process saw."""
@@ -90,6 +96,7 @@ class Seen:
             self.watched[name].merge(observer)
         self.facts.merge(other.facts)
         self.means.merge(other.means)
+        self.extremes.merge(other.extremes)
         self.kept |= other.kept
 
     def forget_histograms(self) -> None:
@@ -126,6 +133,7 @@ def plan_work(
     entered: list[str] = []  # observed stage inputs that no piece makes
     made: set[str] = set()
     averaged: dict[str, int] = {}
+    spread: set[str] = set()
     for index, stage in enumerate(stages[: last + 1]):
         observed: tuple[str, ...] = ()
         axes: dict[str, int] = {}
@@ -135,6 +143,7 @@ def plan_work(
             check_constants(sites)  # before a NaN weight shows as NaN activations far from it
             observed = observed_of(stage, sites)
             natural |= natural_ranges(sites)
+            spread |= {name for group in equalizable(stage, sites) for name in group.tensors if name in observed}
             entered += [name for name in observed if name in stage.inputs and name not in made]
         needed = set().union(outputs, *later[index + 1 :]) & set(stage.outputs)
         before = [name for name in observed if name in stage.inputs]
@@ -150,7 +159,8 @@ def plan_work(
         return Work((), (), histograms), natural
     tail, watched = _tail(stages[last + 1 :], budget_bytes)
     kept = tuple(name for name in outputs if any(name in piece.outputs for piece in (*pieces, *tail)))
-    return Work((*pieces, *tail), tuple(dict.fromkeys(entered)), histograms, watched, averaged, kept), natural
+    entering, rescaled = tuple(dict.fromkeys(entered)), frozenset(spread)
+    return Work((*pieces, *tail), entering, histograms, watched, averaged, kept, rescaled), natural
 
 
 def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], tuple[str, ...]]:
@@ -237,6 +247,7 @@ def run_pieces(
 def _note(seen: Seen, index: int, name: str, result: Any) -> None:
     if name in seen.observers:
         seen.observers[name].observe(result)
+        seen.extremes.add(name, result)
     elif name in seen.watched and isinstance(result, np.ndarray) and result.dtype.kind == "f":
         seen.watched[name].observe(result)
     seen.means.add(index, name, result)
@@ -263,3 +274,16 @@ def _drops(pieces: Sequence[Piece]) -> list[list[str]]:
 def observed_of(stage: StageLike, sites: Sequence[Site]) -> tuple[str, ...]:
     given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
     return observed_names(sites, stage.inputs, stage.outputs, given)
+
+
+def equalizable(stage: StageLike, sites: Sequence[Site]) -> tuple[Group, ...]:
+    """The groups of tensors of a device stage whose channels may be rescaled: none that has a given format."""
+    return groups_of(sites, stage.inputs, stage.outputs, getattr(stage, "given", {}))
+
+
+def equalizable_of(stages: Sequence[StageLike]) -> tuple[Group, ...]:
+    """The groups of all device stages."""
+    from axtool.graph.sites import sites_of
+
+    devices = [stage for stage in stages if stage.kind == "device"]
+    return tuple(group for stage in devices for group in equalizable(stage, sites_of(stage.model)))

@@ -13,6 +13,7 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
 
 SCHEMA = "axtool.ranges/1"
+Rows = Mapping[str, tuple[float, ...]]
 FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
@@ -25,7 +26,9 @@ class Ranges(Mapping[str, tuple[float, float]]):
     method: str = ""
     notices: tuple[Notice, ...] = field(default=(), compare=False)
     preparation: Mapping[str, Any] | None = field(default=None, compare=False)  # of the pictures it was measured on
-    means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of each channel that a MAC site reads
+    means: Rows = field(default_factory=dict)  # of each channel that a MAC site reads
+    # What the channels of a tensor are multiplied by; its range and its means are those of the products.
+    factors: Rows = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -44,8 +47,9 @@ class Ranges(Mapping[str, tuple[float, float]]):
         if self.preparation is not None:
             document["preparation"] = dict(self.preparation)
         document["tensors"] = {name: list(self.tensors[name]) for name in sorted(self.tensors)}
-        if self.means:
-            document["means"] = {name: list(self.means[name]) for name in sorted(self.means)}
+        for key, rows in (("means", self.means), ("factors", self.factors)):
+            if rows:
+                document[key] = {name: list(rows[name]) for name in sorted(rows)}
         return document
 
     @classmethod
@@ -66,13 +70,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 code="bad-ranges",
                 details=bad,
             )
-        means = document.get("means", {})
-        wrong = [name for name, row in means.items() if not _is_row(row)] if isinstance(means, dict) else ["all"]
-        if wrong:
-            shown = ", ".join(f"'{name}'" for name in wrong[:5])
-            raise UsageError(
-                f"'means' holds no lists of finite numbers: {shown}", where=where, code="bad-ranges", details=wrong
-            )
+        means, factors = _rows(document, "means", where), _rows(document, "factors", where, positive=True)
         samples, method = document.get("samples", 0), document.get("method", "")
         preparation = document.get("preparation")
         if preparation is not None and not isinstance(preparation, dict):
@@ -82,7 +80,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
             samples if isinstance(samples, int) else 0,
             method if isinstance(method, str) else "",
             preparation=preparation,
-            means={str(name): tuple(map(float, row)) for name, row in means.items()},
+            means=means,
+            factors=factors,
         )
 
     def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:
@@ -116,7 +115,7 @@ def ranges_text(ranges: Ranges) -> str:
     """The JSON text that `read_ranges` reads; floats survive exactly. A tensor's range, or its means, is one line."""
     lines = []
     for key, value in ranges.to_dict().items():
-        if key in ("tensors", "means"):
+        if key in ("tensors", "means", "factors"):
             rows = ",\n".join(f"  {_json(name)}: {_json(row)}" for name, row in value.items())
             lines.append(f" {_json(key)}: {{\n{rows}\n }}" if rows else f" {_json(key)}: {{}}")
         else:
@@ -134,6 +133,20 @@ def _is_range(value: object) -> bool:
         return False
     low, high = value
     return bool(-FLOAT32_MAX <= low <= high <= FLOAT32_MAX)
+
+
+def _rows(document: Mapping[str, Any], key: str, where: str, *, positive: bool = False) -> Rows:
+    """The rows of numbers by tensor under a key. Raises UsageError naming those that are none."""
+    rows = document.get(key, {})
+    wrong = ["all"]
+    if isinstance(rows, dict):
+        wrong = [name for name, row in rows.items() if not _is_row(row) or (positive and min(row, default=1) <= 0)]
+    if wrong:
+        shown, what = ", ".join(f"'{name}'" for name in wrong[:5]), "positive" if positive else "finite"
+        raise UsageError(
+            f"'{key}' holds no lists of {what} numbers: {shown}", where=where, code="bad-ranges", details=wrong
+        )
+    return {str(name): tuple(map(float, row)) for name, row in rows.items()}
 
 
 def _is_row(value: object) -> bool:

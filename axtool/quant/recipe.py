@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
 
 from axtool.errors import UsageError
 from axtool.quant.clip import METHODS
 
 DEFAULT_PERCENTILE = 99.999
+Bias = Literal["none", "analytic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,23 +20,37 @@ class QuantRecipe:
 
     method: str = "percentile"
     percentile: float = DEFAULT_PERCENTILE
-    correct_bias: bool = True
+    bias: Bias = "analytic"
+    equalize: bool = False
     round_weights: bool = False
 
     def __str__(self) -> str:
         method = f"percentile {self.percentile:g}" if self.method == "percentile" else self.method
-        done = {"weights rounded for the data": self.round_weights, "bias corrected": self.correct_bias}
+        done = {
+            "channels equalized": self.equalize,
+            "weights rounded for the data": self.round_weights,
+            "bias corrected": self.bias == "analytic",
+        }
         return ", ".join([method, *(words for words, is_done in done.items() if is_done)])
 
 
 # No fixed recipe is safe on every model: the first is the best on most, each of the others on some.
 TRIED = (
     QuantRecipe(),
-    QuantRecipe(correct_bias=False),
+    QuantRecipe(bias="none"),
     QuantRecipe("minmax"),
     QuantRecipe("percentile", 99.99),
     QuantRecipe("mse"),
 )
+
+# What is tried on the best of the recipes, one after the other in this order, each on the best so far.
+REFINEMENTS: Mapping[str, Callable[[QuantRecipe], QuantRecipe]] = MappingProxyType(
+    {
+        "equalize": lambda recipe: replace(recipe, equalize=True),
+        "round_weights": lambda recipe: replace(recipe, round_weights=True),
+    }
+)
+REFINED: tuple[tuple[str, ...], ...] = ((), ("equalize",), tuple(REFINEMENTS))  # by level of optimization
 
 
 def recipes_of(method: str | None, percentile: float | None, optimize: int) -> tuple[QuantRecipe, ...]:
@@ -46,7 +64,7 @@ def recipes_of(method: str | None, percentile: float | None, optimize: int) -> t
         raise UsageError(f"percentile {percentile:g}: want more than 50 and at most 100", code="bad-option")
     chosen = DEFAULT_PERCENTILE if percentile is None else percentile
     if not optimize:
-        return (QuantRecipe(method or "percentile", chosen, correct_bias=False),)
+        return (QuantRecipe(method or "percentile", chosen, bias="none"),)
     if method is None and percentile is None:
         return TRIED
-    return tuple(QuantRecipe(method or "percentile", chosen, correct) for correct in (True, False))
+    return tuple(QuantRecipe(method or "percentile", chosen, bias) for bias in ("analytic", "none"))

@@ -15,7 +15,7 @@ from axtool.config import package_dir
 from axtool.errors import UsageError, nearest, plural
 from axtool.plain_yaml import Plain, read_plain
 from axtool.quant.ranges import FLOAT32_MAX
-from axtool.quant.recipe import DEFAULT_PERCENTILE, QuantRecipe, recipes_of
+from axtool.quant.recipe import DEFAULT_PERCENTILE, REFINED, Bias, QuantRecipe, recipes_of
 
 SCHEMA: Literal["axtool.quant/1"] = "axtool.quant/1"
 LEVELS = ("plain", "default", "everything")  # the recipe files of -O 0, 1, 2
@@ -64,20 +64,21 @@ class _Ranged(_Strict):
 class Way(_Ranged):
     """One way to quantize, as `QuantRecipe`."""
 
-    bias: Literal["none", "analytic"] = "analytic"
+    bias: Bias = "analytic"
+    equalize: bool = False
 
     @property
     def recipe(self) -> QuantRecipe:
         """The same as a value of the quantizer."""
         percentile = DEFAULT_PERCENTILE if self.percentile is None else self.percentile
-        return QuantRecipe(self.method or "percentile", percentile, correct_bias=self.bias == "analytic")
+        return QuantRecipe(self.method or "percentile", percentile, self.bias, self.equalize)
 
     @classmethod
     def of(cls, recipe: QuantRecipe) -> Way:
         """The way that stands for a recipe, with every value written out."""
         percentile = recipe.percentile if recipe.method == "percentile" else None
         values = {"method": recipe.method, "percentile": percentile}
-        return cls.model_validate({**values, "bias": "analytic" if recipe.correct_bias else "none"})
+        return cls.model_validate({**values, "bias": recipe.bias, "equalize": recipe.equalize})
 
 
 class Weights(_Strict):
@@ -168,7 +169,7 @@ class RecipeFile(_Strict):
     name: Annotated[str, Field(max_length=200)] = ""
     description: Annotated[str, Field(max_length=4096)] = ""
     recipes: Annotated[list[Way], Field(min_length=1, max_length=MOST_WAYS)] | None = None
-    refine: Annotated[list[Literal["round_weights"]], BeforeValidator(_listed)] | None = None
+    refine: Annotated[list[Literal["equalize", "round_weights"]], BeforeValidator(_listed)] | None = None
     weights: Weights = Weights()
     activations: Activations = Activations()
     layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = []
@@ -187,9 +188,9 @@ class RecipeFile(_Strict):
         return tuple(way.recipe for way in self.recipes or ())
 
     @property
-    def rounds_weights(self) -> bool:
-        """Whether the best recipe is tried once more with weights rounded for the data."""
-        return "round_weights" in (self.refine or ())
+    def refined(self) -> tuple[str, ...]:
+        """What is tried on the best of them: names of `REFINEMENTS`."""
+        return tuple(self.refine or ())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `recipe_from_dict` makes an equal recipe of."""
@@ -258,7 +259,7 @@ def chosen_recipe(
         told = method if percentile is None else f"percentile {percentile:g}"
         made = made.model_copy(update={"name": f"{level}, {told}", "description": "", "recipes": ways})
     if made.recipes is None:
-        refine = ["round_weights"] if optimize == 2 and made.refine is None else made.refine
+        refine = list(REFINED[1 if optimize is None else optimize]) if made.refine is None else made.refine
         made = made.model_copy(update={"recipes": ways, "refine": refine})
     return made
 

@@ -16,7 +16,8 @@ def verify_layers(request: Request, count: Callable[[int, int], None] = lambda d
     """The figures of every device layer whose output the float model has, in order."""
     opened = open_request(request)
     target = target_from_dict(opened.model.artefact.target)
-    figures, _ = check_layers(opened.front.parts.stages, opened.model.stages, opened.samples, target, count)
+    factors = opened.model.artefact.quantization.get("factors", {})
+    figures, _ = check_layers(opened.front.parts.stages, opened.model.stages, opened.samples, target, factors, count)
     _add_ties(opened, {row.layer.outputs[0]: row for row in figures})
     return figures
 

@@ -10,7 +10,7 @@ import yaml
 
 from axtool.errors import UsageError
 from axtool.plain_yaml import MOST_BYTES, MOST_DEEP, parse_plain
-from axtool.quant.recipe import recipes_of
+from axtool.quant.recipe import REFINED, recipes_of
 from axtool.quant.recipe_file import (
     LEVELS,
     MOST_PATTERNS,
@@ -41,7 +41,7 @@ def faults(tmp_path: Path, text: str) -> tuple[str, ...]:
 def test_the_shipped_recipe_of_a_level_tries_what_the_level_tries(level: int) -> None:
     file = load_recipe(LEVELS[level])
     assert file.tried == recipes_of(None, None, level)
-    assert file.rounds_weights == (level > 1)
+    assert file.refined == REFINED[level]
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -72,7 +72,7 @@ def test_a_chosen_method_is_tried_with_and_without_correction() -> None:
 
 def test_a_recipe_that_leaves_the_tried_ones_open_takes_those_of_the_options() -> None:
     file = chosen_recipe("mac-only", "mse", None, 2)
-    assert (file.tried, file.rounds_weights, len(file.layers)) == (recipes_of("mse", None, 2), True, 2)
+    assert (file.tried, file.refined, len(file.layers)) == (recipes_of("mse", None, 2), REFINED[2], 2)
 
 
 @pytest.mark.parametrize("options", [("mse", None, None), (None, 99.9, None), (None, None, 1)])

@@ -33,7 +33,7 @@ def test_nothing_chosen_tries_all_recipes() -> None:
 
 
 def test_a_chosen_method_is_tried_with_and_without_correction() -> None:
-    assert recipes_of("mse", None, 1) == (QuantRecipe("mse"), QuantRecipe("mse", correct_bias=False))
+    assert recipes_of("mse", None, 1) == (QuantRecipe("mse"), QuantRecipe("mse", bias="none"))
 
 
 def test_a_chosen_percentile_is_kept_to() -> None:
@@ -41,7 +41,7 @@ def test_a_chosen_percentile_is_kept_to() -> None:
 
 
 def test_without_optimization_there_is_one_plain_recipe() -> None:
-    assert recipes_of(None, None, 0) == (QuantRecipe(correct_bias=False),)
+    assert recipes_of(None, None, 0) == (QuantRecipe(bias="none"),)
 
 
 @pytest.mark.parametrize(("method", "percentile"), [("max", None), (None, 50.0), ("percentile", 101.0)])
