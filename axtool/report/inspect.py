@@ -88,7 +88,9 @@ def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
         "device_macs": sum(row["macs"] for row in artefact.support if row["kind"] == "device"),
         "stages": stages,
         "support": [dict(row) for row in artefact.support],
-        "quantization": {key: value for key, value in artefact.quantization.items() if key != "ranges"},
+        "quantization": {
+            key: value for key, value in artefact.quantization.items() if key not in ("ranges", "factors")
+        },
         "provenance": dict(artefact.provenance),
     }
 
