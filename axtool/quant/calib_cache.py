@@ -121,6 +121,7 @@ def key_of(work: Work, samples: Samples, held: Collection[int]) -> bytes:
 
     add("axtool", __version__, "onnxruntime", onnxruntime.__version__, "numpy", np.__version__, machine())
     add(work.observed_inputs, work.histograms, work.watched, sorted(work.averaged.items()), work.kept, sorted(held))
+    add(sorted(work.spread))
     for piece in work.pieces:
         add(piece.inputs, piece.outputs, piece.observed, hashlib.sha256(piece.model).hexdigest())
     for feeds in samples:

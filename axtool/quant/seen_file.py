@@ -18,6 +18,7 @@ from axtool.quant.data import DataFacts, Fact
 from axtool.quant.means import ChannelMeans
 from axtool.quant.observe import Seen, Work
 from axtool.quant.observers import HALF, Histogram, MinMax
+from axtool.quant.spread import ChannelExtremes
 
 MOST_BYTES = 1 << 30  # of one file, unpacked
 _LEVEL = 1  # the fastest: half of the size at ten times the speed of the default
@@ -80,6 +81,7 @@ def _part(names: Names, at: int, arrays: Blobs, work: Work) -> Seen:
         setattr(seen, key, unpacked(names[key], key, mine, getattr(seen, key)))
     wrong = [name for _, name in seen.kept if name not in work.kept]
     wrong += [name for _, name in seen.means.means if name not in work.averaged]
+    wrong += [name for name in seen.extremes.seen if name not in work.spread]
     if wrong:
         raise ValueError(f"holds '{wrong[0]}', which nobody asked for")
     return seen
@@ -165,6 +167,21 @@ def _unpack_means(names: list[str], key: str, blobs: Blobs, fresh: ChannelMeans)
     return fresh
 
 
+def _pack_extremes(extremes: ChannelExtremes, key: str, blobs: Blobs) -> list[str]:
+    for at, pair in enumerate(extremes.seen.values()):
+        blobs[f"{key}/{at}"] = np.array(pair, np.float32)
+    return list(extremes.seen)
+
+
+def _unpack_extremes(names: list[str], key: str, blobs: Blobs, fresh: ChannelExtremes) -> ChannelExtremes:
+    for at, name in enumerate(names):
+        pair = blobs[f"{key}/{at}"]
+        if pair.ndim != 2 or pair.dtype != np.float32 or len(pair) != 2:
+            raise ValueError(f"the extremes of '{name}' are none")
+        fresh.seen[name] = (pair[0], pair[1])
+    return fresh
+
+
 def _pack_kept(kept: Mapping[tuple[int, str], Any], key: str, blobs: Blobs) -> list[tuple[int, str]]:
     for at, array in enumerate(kept.values()):
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
@@ -190,5 +207,6 @@ _PACKED: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "watched": (_pack_observers, _unpack_observers),
     "facts": (_pack_facts, _unpack_facts),
     "means": (_pack_means, _unpack_means),
+    "extremes": (_pack_extremes, _unpack_extremes),
     "kept": (_pack_kept, _unpack_kept),
 }

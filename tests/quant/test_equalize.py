@@ -263,3 +263,10 @@ def test_any_number_of_processes_makes_the_same_file(uneven: Path) -> None:
     words = ("--calib", "random:16", "-j", "2", "-o", uneven / "j2.axm")
     assert axtool("compile", uneven / "m.onnx", *words).code == 0
     assert (uneven / "j2.axm").read_bytes() == (uneven / "m.axm").read_bytes()
+
+
+def test_a_kept_calibration_makes_the_same_file(uneven: Path) -> None:
+    for name in ("fresh", "kept"):
+        words = ("--calib", "random:16", "--calib-cache", uneven / "c.axcal", "-o", uneven / f"{name}.axm")
+        assert axtool("compile", uneven / "m.onnx", *words).code == 0
+        assert (uneven / f"{name}.axm").read_bytes() == (uneven / "m.axm").read_bytes()
