@@ -62,7 +62,8 @@ def report_layers(
 ) -> LayerReport:
     """Check the layers on some of the samples; without samples only what the formats alone say about ties.
 
-    `numbers` are of the device stages, `factors` as of `check_layers`, `rounded` says that the weights were rounded for the data.
+    `numbers` are of the device stages, `factors` as of `check_layers`, `rounded` says that the weights were rounded for
+    the data.
     """
     sites = [sites_of(stage.model) for stage in stages if stage.kind == "device"]
     if samples is None:
