@@ -195,7 +195,7 @@ def compile_command(
         layer_check=layer_check,
         task=task_of(task, labels),
     )
-    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
+    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         compiled = compile_file(model, out, chosen, progress, force=force, qdq=qdq)
         if save_ranges is not None:
             kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)

@@ -63,13 +63,13 @@ def say(text: str, *, quiet: bool = False) -> None:
 
 
 class Progress:
-    """Steps and counts of long work: a bar on a terminal, plain lines elsewhere, nothing with `quiet`.
+    """Steps and counts of long work: a bar on a terminal, plain lines elsewhere, both with the time that is left.
 
-    With `verbose` also the seconds of each step, on stderr.
+    Nothing with `quiet` or `as_json`. With `verbose` also the seconds of each step, on stderr.
     """
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._quiet, self._name, self._tenth = quiet, "", -1
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False) -> None:
+        self._silent, self._name, self._tenth = quiet or as_json, "", -1
         self._verbose = verbose and not quiet
         self._begun = self._since = time.perf_counter()
         self._bar: Any = None
@@ -79,7 +79,8 @@ class Progress:
         """A named step begins, and the one before it ends."""
         self._end()
         if self._bar is not None:
-            self._bar.update(self._task, description=name, completed=0, total=None)
+            self._bar.remove_task(self._task)  # a task of its own: the pace of one step says nothing of the next
+            self._task = self._bar.add_task(name, total=None, counted="")
         self._name, self._tenth = name, -1
 
     @property
@@ -96,30 +97,56 @@ class Progress:
 
     def count(self, done: int, total: int) -> None:
         """`done` of `total` parts of the step are finished."""
+        counted = f"{done}/{total} {UNITS.get(self._name, '')}".rstrip()
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total)
-        elif not self._quiet and total > 1:
+            self._bar.update(self._task, completed=done, total=total, counted=counted)
+        elif not self._silent and total > 1:
             tenth = 10 * done // total
             if tenth > self._tenth:
                 self._tenth = tenth
-                print(f"{self._name}: {done}/{total}", file=sys.stderr)
+                left = time_left(time.perf_counter() - self._since, done, total)
+                print(f"{self._name}: {counted}{left and f', {left} left'}", file=sys.stderr)
 
     @contextmanager
     def shown(self) -> Iterator[Progress]:
         """Show the bar for as long as the block runs."""
-        if self._quiet or not sys.stderr.isatty():
+        if self._silent or not sys.stderr.isatty():
             yield self
             self._end()
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-            self._bar, self._task = bar, bar.add_task("starting", total=None)
+        counts = TextColumn("{task.fields[counted]}"), TimeRemainingColumn(compact=True), TextColumn("left")
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *counts)
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            self._bar, self._task = bar, bar.add_task("starting", total=None, counted="")
             try:
                 yield self
                 self._end()
             finally:
                 self._bar = None
+
+
+# What is counted in a step; a step that is not here counts nothing, or parts without a name.
+UNITS = {
+    "calibrating": "samples",
+    "trying recipes": "recipes",
+    "rounding weights": "samples",
+    "comparing": "samples",
+    "comparing layers": "samples",
+    "verifying": "samples",
+}
+SURE_S = 1.0  # the first parts load and warm up: before so many seconds no pace is known
+
+
+def time_left(elapsed_s: float, done: int, total: int) -> str:
+    """Seconds or minutes at the pace so far; "" where none is known or nothing is left."""
+    if not done or done >= total or elapsed_s < SURE_S:
+        return ""
+    seconds = round(elapsed_s / done * (total - done))
+    if seconds < 60:
+        return f"{max(seconds, 1)} s"
+    hours, minutes = seconds // 3600, seconds % 3600 // 60
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"

@@ -56,7 +56,7 @@ def profile_command(
     if csv is not None:
         refuse_overwrite(csv, force=force, inputs=[model])
     request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim))
-    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
+    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         document = profile_document(str(model), profile(request, progress.step))
     rows = arrange(document, by=by, sort=sort)
     if csv is not None:

@@ -84,7 +84,7 @@ def verify_command(
 
     request = Request(model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16)
     limits = Limits(min_sqnr, min_cosine, max_error, min_top1, min_channel_sqnr, min_found)
-    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
+    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         progress.step("comparing")
         verdict = verify(request, limits, progress.count)
         rows = None

@@ -115,7 +115,7 @@ def build_command(
     path = out or Path(f"{entry.config.name}.axm")
     refuse_overwrite(path, force=force)
     choice(path.suffix.lower(), (".axm",), "--out")
-    with Progress(quiet=quiet, verbose=verbose).shown() as progress:
+    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         progress.step("fetching")
         recipe = recipe_of(entry, target)
         compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
