@@ -129,7 +129,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         made.append(numbers)
         progress.step("planning")
         stages.append(build_stage(stage, numbers, target, check=options.reading.check))
-    layers = look_at_layers(front, stages, made, samples, choice, options, target, progress)
+    layers = look_at_layers(front, stages, made, samples, choice, followed, options, target, progress)
     artefact = assemble(front, target, stages, samples, choice, followed, options, layers)
     return Compiled(artefact, front, choice.ranges, tuple(made), layers)
 
@@ -261,12 +261,13 @@ def look_at_layers(
     numbers: Sequence[Quantization],
     samples: Samples | None,
     choice: Choice,
+    followed: Followed,
     options: Options,
     target: Target,
     progress: Progress,
 ) -> LayerReport:
     """What each layer loses on some of the samples, where the user wants to know."""
-    wanted = samples is not None and options.layer_check and options.optimize != 0
+    wanted = samples is not None and options.layer_check and followed.file.check_layers
     if wanted:
         progress.step("checking layers")
     report = report_layers(

@@ -134,6 +134,7 @@ UNITS = {
     "calibrating": "samples",
     "trying recipes": "recipes",
     "rounding weights": "samples",
+    "checking layers": "samples",
     "comparing": "samples",
     "comparing layers": "samples",
     "verifying": "samples",

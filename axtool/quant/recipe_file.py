@@ -162,7 +162,8 @@ class Resolved(_Strict):
 class RecipeFile(_Strict):
     """The whole file. What it leaves out of `recipes` the command line says, or -O 1 does.
 
-    `refine` is tried on the best recipe. `resolved` is what a compile found: written into the .axm, not read.
+    `refine` is tried on the best recipe; `check_layers` looks at each layer at the end. `resolved` is what a compile
+    found: written into the .axm, not read.
     """
 
     schema_: Literal["axtool.quant/1"] = Field(SCHEMA, alias="schema")
@@ -173,6 +174,7 @@ class RecipeFile(_Strict):
     weights: Weights = Weights()
     activations: Activations = Activations()
     layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = []
+    check_layers: bool | None = None
     resolved: Resolved | None = None
 
     @model_validator(mode="after")
@@ -261,6 +263,8 @@ def chosen_recipe(
     if made.recipes is None:
         refine = list(REFINED[1 if optimize is None else optimize]) if made.refine is None else made.refine
         made = made.model_copy(update={"recipes": ways, "refine": refine})
+    if made.check_layers is None:
+        made = made.model_copy(update={"check_layers": optimize != 0})
     return made
 
 
