@@ -31,9 +31,9 @@ struct Case {
   void put(std::initializer_list<int64_t> values) { layer.insert(layer.end(), values); }
 
   // A view of the whole of `dims` at the end of a memory, and where its bytes begin.
-  int64_t add_view(const Dims &dims, int memory, int64_t pixel) {
+  int64_t add_view(const Dims &dims, int memory, int64_t pixel, int64_t gap = 5) {
     std::vector<int8_t> &bytes = memory ? ocm : ext;
-    const int64_t offset = int64_t(bytes.size() + 63) / 64 * 64, row = dims.w * pixel + r.of({0, 0, 5});
+    const int64_t offset = int64_t(bytes.size() + 63) / 64 * 64, row = dims.w * pixel + r.of({0, 0, gap});
     bytes.resize(size_t(offset + (dims.h - 1) * row + (dims.w - 1) * pixel + dims.c));
     views.insert(views.end(), {memory, offset, 0, 0, 0, dims.h, dims.w, dims.c, row, pixel});
     return offset;
@@ -165,13 +165,107 @@ static void one(Case &c, Op op) {
   }
 }
 
+// ---- int16: dims in numbers, `bytes` of each in memory ---------------------------------------------------------------
+
+static int64_t end_of(int64_t bytes) { return bytes == 2 ? 32767 : 127; }
+static Dims stored(const Dims &d, int64_t bytes) { return {d.h, d.w, d.c * bytes}; }
+static int64_t zero_point(Random &r, int64_t bytes) { return bytes == 2 ? r.in(0, 0) : byte(r); }
+
+// A view whose numbers begin at even addresses.
+static void read_wide(Case &c, const Dims &d, int64_t bytes) {
+  const int memory = int(c.r.in(0, 1));
+  const int64_t pixel = d.c * bytes + c.r.of({0, 0, 4, 64});
+  c.add_view(stored(d, bytes), memory, pixel, 6), ++c.reads;
+}
+
+static void wide_mac(Case &c, Op op) {
+  Random &r = c.r;
+  const bool depthwise = op == Op::wide_depthwise;
+  Dims in = dims(r);
+  const int64_t group = depthwise ? in.c : r.of({1, 1, 1, 2, 3}), share = channels(r);
+  if (!depthwise) in.c *= group;
+  const int64_t cout = depthwise ? in.c * r.of({1, 1, 2}) : group * share, cing = in.c / group;
+  const int64_t kh = r.in(1, 5), kw = r.in(1, 5), sh = r.in(1, 2), sw = r.in(1, 2), dh = r.in(1, 2), dw = r.in(1, 2);
+  const int64_t pt = r.in(0, 4), pl = r.in(0, 4), act = r.in(0, 1), x_bytes = act ? 2 : r.in(1, 2);
+  const int64_t out_bytes = act ? 1 : x_bytes == 1 ? 2 : r.in(1, 2), x_zp = zero_point(r, x_bytes);
+  const int64_t out_zp = zero_point(r, out_bytes);
+  const Dims out{(in.h - 1) / sh + 1, (in.w - 1) / sw + 1, cout};
+  begin(c, op, stored(in, x_bytes), stored(out, out_bytes));
+  c.put({kh, kw, sh, sw, dh, dw, pt, pl, group, x_zp, out_zp, -end_of(out_bytes), end_of(out_bytes), act, x_bytes, out_bytes});
+  read_wide(c, in, x_bytes);
+  const int64_t per_group = depthwise ? (cout + 15) / 16 : (share + 15) / 16, blocks = depthwise ? per_group : group * per_group;
+  const int64_t depth = depthwise ? 1 : (cing + 3) / 4 * 4;
+  std::vector<int8_t> weights(size_t(blocks * kh * kw * depth * 16));
+  for (int8_t &w : weights) w = int8_t(byte(r));
+  std::vector<int32_t> params(size_t(blocks * 64));
+  for (int64_t b = 0; b < blocks; ++b)
+    for (int64_t lane = 0; lane < 16; ++lane) {
+      int32_t *p = params.data() + b * 64 + lane;
+      p[0] = int32_t(r.in(-INT32_MAX, INT32_MAX)), p[16] = int32_t(mantissa(r) / 512), p[32] = int32_t(r.of({31, 31, 28, 19}));
+    }
+  c.read_numbers(weights), c.read_numbers(params);
+  if (!act) return;
+  std::vector<int16_t> table(1025);
+  for (int16_t &v : table) v = int16_t(r.in(-16384, 16383));
+  c.read_numbers(table);
+}
+
+static void wide_two(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims d = dims(r), b{r.in(0, 1) ? d.h : 1, r.in(0, 1) ? d.w : 1, r.in(0, 1) ? d.c : 1};
+  const int64_t a_bytes = r.in(1, 2), b_bytes = r.in(1, 2), out_bytes = a_bytes + b_bytes == 2 ? 2 : r.in(1, 2);
+  const int64_t zp_a = zero_point(r, a_bytes), zp_b = zero_point(r, b_bytes), out_zp = zero_point(r, out_bytes);
+  begin(c, op, stored(d, a_bytes), stored(d, out_bytes));
+  c.put({d.h, d.w, d.c, b.h, b.w, b.c});
+  const int64_t scale = r.of({1, 16, 65536}), m_a = mantissa(r), f_a = r.in(14, 31), m_b = mantissa(r), f_b = r.in(14, 31);
+  if (op == Op::wide_add) c.put({zp_a, m_a, f_a, zp_b, m_b, f_b});
+  else c.put({zp_a, zp_b, m_a / scale, f_a});
+  c.put({out_zp, -end_of(out_bytes), end_of(out_bytes)});
+  if (op == Op::wide_add) c.put({int64_t(scale == 1)});
+  c.put({a_bytes, b_bytes, out_bytes});
+  read_wide(c, d, a_bytes), read_wide(c, b, b_bytes);
+}
+
+static void wide_one(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims in = dims(r);
+  const int64_t x_bytes = r.in(1, 2), out_bytes = x_bytes == 1 ? 2 : r.in(1, 2), s = r.in(1, 3);
+  const int64_t zp = zero_point(r, x_bytes), out_zp = zero_point(r, out_bytes), m = mantissa(r), f = r.in(14, 31);
+  const bool pool = op == Op::wide_avg_pool;
+  const Dims out = pool ? Dims{(in.h - 1) / s + 1, (in.w - 1) / s + 1, in.c} : in;
+  begin(c, op, stored(in, x_bytes), stored(out, out_bytes));
+  if (op == Op::wide_requantize) c.put({zp, m, f, out_zp});
+  if (pool) {
+    const int64_t kh = r.in(1, 13), kw = r.in(1, 5), pad = r.in(0, 4), end = r.in(0, 3), counted = r.in(0, 1);
+    c.put({kh, kw, s, s, 1, 2, pad, pad, end, end, counted, zp, out_zp});
+  }
+  c.put({-end_of(out_bytes), end_of(out_bytes), x_bytes, out_bytes});
+  read_wide(c, in, x_bytes);
+  if (op == Op::wide_lut && x_bytes == 1) {
+    std::vector<int16_t> table(256);
+    for (int16_t &v : table) v = int16_t(r.next());
+    c.read_numbers(table);
+  } else if (op == Op::wide_lut) {
+    std::vector<int32_t> table(1025);
+    for (int32_t &v : table) v = int32_t(r.next()) / int32_t(r.of({1, 256, 65536}));
+    c.read_numbers(table);
+  } else if (pool) {
+    std::vector<int32_t> constants;
+    for (int32_t count = 1; count <= 65; ++count) constants.insert(constants.end(), {count, INT32_MAX / count, int32_t(f)});
+    c.read_numbers(constants);
+  }
+}
+
 static Case make_case(Random &r, Op op) {
   Case c{r, {}, {}, 0, 0, {}, {}, {}};
-  if (op <= Op::conv_transpose) mac(c, op);
+  if (op == Op::wide_conv || op == Op::wide_depthwise) wide_mac(c, op);
+  else if (op == Op::wide_add || op == Op::wide_mul) wide_two(c, op);
+  else if (is_wide(op)) wide_one(c, op);
+  else if (op <= Op::conv_transpose) mac(c, op);
   else if (op == Op::add || op == Op::mul) two(c, op);
   else if (op == Op::max_pool || op == Op::avg_pool) pool(c, op);
   else one(c, op);
-  c.add_view(c.out, 1, c.out.c + r.of({0, 2}));
+  c.add_view(c.out, 1, c.out.c + r.of({0, 2}), is_wide(op) ? 6 : 5);
   return c;
 }
 
@@ -211,7 +305,9 @@ int main(int argc, char **argv) {
     uint64_t all = 0;
     for (int i = 0; i < count; ++i) {
       Case c = make_case(r, Op(op));
-      if (Op(op) > Op::conv_transpose && Op(op) != Op::avg_pool && Op(op) != Op::lut) fill(c, r);
+      const bool numbers = Op(op) <= Op::conv_transpose || Op(op) == Op::avg_pool || Op(op) == Op::lut;
+      const bool wide_numbers = Op(op) == Op::wide_conv || Op(op) == Op::wide_depthwise || Op(op) >= Op::wide_lut;
+      if (!numbers && !wide_numbers) fill(c, r);
       else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());
       const uint64_t want = run_case(c, Isa::portable, 1);
       all = all * 31 + want;

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Job, is_empty
+from axtool.ops.elements import is_wide
 from axtool.ops.encoding import FIELDS, OPCODES, WIDTHS, encode_command, ragged
 from axtool.ops.regions import needed, reads_of
 from axtool.sim.engine import Tap, open_engine
@@ -33,6 +34,17 @@ LAYERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("max_pool", {"kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1)}),
     ("slice", {"start": (3, 0, 5), "step": (-1, 1, -1)}),
+    (
+        "wide_add",
+        {"a": (4, 5, 3), "b": (4, 5, 3), "zp_a": 0, "m_a": HALF[0], "f_a": HALF[1], "zp_b": 0, "m_b": HALF[0]}
+        | {"f_b": HALF[1], "out_zp": 0, "lo": -(2**15), "hi": 2**15 - 1, "sub": 0}
+        | {"a_bytes": 2, "b_bytes": 2, "out_bytes": 2},
+    ),
+    (
+        "wide_requantize",
+        {"zp": 0, "m": HALF[0], "f": HALF[1], "out_zp": 0, "lo": -(2**15), "hi": 2**15 - 1}
+        | {"x_bytes": 2, "out_bytes": 2},
+    ),
     ("concat", {"axis": 2, "out_zp": 0, "parts": (0, 0, 0, 0, 2, 5, HALF[0], HALF[1])}),
 )
 Rows = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
@@ -65,7 +77,7 @@ class Stream:
         while len(self.commands) < 40:
             (self.layer, self.layer, self.copies)[self.random.integers(3)]()
 
-    def origin(self, tile: Tile, flat: bool = False) -> View:
+    def origin(self, tile: Tile, flat: bool = False, even: bool = False) -> View:
         """A view somewhere; operands often lie at one of a few places, as planned ones do."""
         memory = str(self.random.choice(["ext", "ocm", "ocm"]))
         pixel = tile.n + int(self.random.choice([0, 0, 2]))
@@ -74,7 +86,8 @@ class Stream:
             pixel = row = tile.n
         extent = (tile.h - 1) * row + (tile.w - 1) * pixel + tile.n
         offset = int(self.random.choice([0, 128, 256, 900, int(self.random.integers(0, BYTES - extent))]))
-        return View(memory, min(offset, BYTES - extent), tile, row, pixel)  # type: ignore[arg-type]
+        offset -= offset % 2 if even else 0
+        return View(memory, min(offset, (BYTES - extent) // 2 * 2), tile, row, pixel)  # type: ignore[arg-type]
 
     def layer(self) -> None:
         """All tiles of a layer, sometimes with each operand loaded just before."""
@@ -83,6 +96,7 @@ class Stream:
         part = int(self.random.integers(2)) if op == "concat" else 0
         whole = Tile(0, 0, 0, *DIMS)
         steps = [int(self.random.integers(1, size + 1)) for size in DIMS]
+        steps[2] += steps[2] % 2 if is_wide(op) else 0
         tiles = [
             Tile(y, x, c, min(steps[0], 4 - y), min(steps[1], 5 - x), min(steps[2], 6 - c))
             for c in range(0, 6, steps[2]) for y in range(0, 4, steps[0]) for x in range(0, 5, steps[1])
@@ -91,13 +105,13 @@ class Stream:
         for read in range(reads_of(op)):
             box = needed(Job(op, in_dims(op), DIMS, attrs, whole, part), read)
             flat = op == "lut" and read == 1
-            view = self.origin(box, flat)
+            view = self.origin(box, flat, is_wide(op))
             if view.memory == "ocm" and self.random.integers(2):
-                source = self.origin(box, flat)
+                source = self.origin(box, flat)  # of int16, it may begin at an odd address
                 copy = View("ext", source.offset, box, source.row_stride, source.pixel_stride)
                 self.commands.append(Command("load", "dma_read", index, box, (copy,), (view,)))
             reads.append(view)
-        write = self.origin(whole)
+        write = self.origin(whole, even=is_wide(op))
         for tile in tiles[: int(self.random.integers(1, len(tiles) + 1))]:
             job = Job(op, in_dims(op), DIMS, attrs, tile, part)
             views = tuple(part_of(view, needed(job, read)) for read, view in enumerate(reads))

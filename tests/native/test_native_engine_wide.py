@@ -101,3 +101,68 @@ def test_large_layers_are_cut_among_threads_without_a_trace(op: str, group: int)
     for dims in ((1, 60, 192), (31, 40, 192)):
         job = Job(op, dims, dims, attrs, Tile(0, 0, 0, *dims))
         same_bytes(job, Memory(3), {1: packed, 2: params})
+
+
+SCALES = [qfp(v * 0.999 * 2.0**e) for e in (-40, -17, -2, 0, 1, 7, 8, 9, 13, 14, 15, 16, 30) for v in (1.0, 0.6)]
+ENDS = np.array([-(2**15), 2**15 - 1, -1, 0, 1, 255, -256, 12345], np.int16)
+
+
+def ends() -> Memory:
+    """A memory of the largest and smallest numbers, of either size, in all combinations of two views."""
+    memory = Memory(4)
+    memory.fill = np.concatenate([ENDS, np.roll(ENDS, 1), ENDS[::-1]]).view(np.uint8)
+    return memory
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 2), (1, 2, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2)])
+@pytest.mark.parametrize("sub", [0, 1])
+def test_add_is_exact_at_the_ends_of_every_scale(sizes: tuple[int, int, int], sub: int) -> None:
+    names = dict(zip(("a_bytes", "b_bytes", "out_bytes"), sizes, strict=True))
+    zero = {
+        name: 0 if size == 2 else zp
+        for name, size, zp in zip(("zp_a", "zp_b", "out_zp"), sizes, (127, -128, 5), strict=True)
+    }
+    end = SHORTS if sizes[2] == 2 else {"lo": -128, "hi": 127}
+    for left in SCALES:
+        for right in SCALES[::3]:
+            attrs = {"a": (2, 3, 29), "b": (1, 3, 29), "sub": sub} | names | zero | end
+            attrs |= {"m_a": left[0], "f_a": left[1], "m_b": right[0], "f_b": right[1]}
+            out = (2, 3, 29 * sizes[2])
+            same_bytes(Job("wide_add", (2, 3, 29 * sizes[0]), out, attrs, Tile(0, 0, 0, *out)), ends(), {})
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 2), (1, 2, 1), (2, 1, 2), (2, 2, 1), (2, 2, 2)])
+def test_mul_is_exact_at_the_ends_of_every_scale(sizes: tuple[int, int, int]) -> None:
+    names = dict(zip(("a_bytes", "b_bytes", "out_bytes"), sizes, strict=True))
+    zero = {
+        name: 0 if size == 2 else zp
+        for name, size, zp in zip(("zp_a", "zp_b", "out_zp"), sizes, (127, -128, 5), strict=True)
+    }
+    end = SHORTS if sizes[2] == 2 else {"lo": -128, "hi": 127}
+    for m, f in SCALES:
+        attrs = {"a": (2, 3, 29), "b": (1, 3, 29), "m": m, "f": f} | names | zero | end
+        out = (2, 3, 29 * sizes[2])
+        same_bytes(Job("wide_mul", (2, 3, 29 * sizes[0]), out, attrs, Tile(0, 0, 0, *out)), ends(), {})
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (2, 2)])
+def test_requantize_is_exact_at_the_ends_of_every_scale(sizes: tuple[int, int]) -> None:
+    zero = {"zp": 0 if sizes[0] == 2 else -128, "out_zp": 0 if sizes[1] == 2 else 100}
+    end = SHORTS if sizes[1] == 2 else {"lo": -128, "hi": 127}
+    for m, f in SCALES:
+        attrs = {"m": m, "f": f, "x_bytes": sizes[0], "out_bytes": sizes[1]} | zero | end
+        out = (2, 3, 29 * sizes[1])
+        job = Job("wide_requantize", (2, 3, 29 * sizes[0]), out, attrs, Tile(0, 0, 0, *out))
+        same_bytes(job, ends(), {})
+
+
+@pytest.mark.parametrize("out_bytes", [1, 2])
+def test_every_int16_is_looked_up(out_bytes: int) -> None:
+    memory = Memory(5)
+    memory.fill = np.arange(-(2**15), 2**15, dtype=np.int16).view(np.uint8)
+    attrs = {"x_bytes": 2, "out_bytes": out_bytes} | (SHORTS if out_bytes == 2 else {"lo": -100, "hi": 127})
+    table = memory.random.integers(-(2**31), 2**31, 1025)
+    table[300:] >>= 8  # not all beyond the limits
+    out = (8, 64, 130 * out_bytes)
+    job = Job("wide_lut", (8, 64, 260), out, attrs, Tile(0, 0, 0, *out))
+    same_bytes(job, memory, {1: table.astype(np.int32)})

@@ -4,6 +4,7 @@
 // I gives:
 //   kPixels                                       most pixels of one call
 //   expand(x_bytes, src, dst, n)                  n numbers to int16
+//   kFew, few_sums(n, p, runs, count, w, ...)     of so few pixels sums are made with the weights as they are stored
 //   prepare(src, dst, quads)                      [16][4] int8 -> [2][16][2] int16 of each quad
 //   sums(n, p, runs, count, w, start, sums)       sums[i] = start + x * w over the runs, p[i]: where the input begins
 //   prepare_taps(src, dst, taps)                  [tap][16] int8 -> a pair of int16 of each channel, of two taps
@@ -137,10 +138,15 @@ struct WideDriver {
       for (int c = mac_max(t.oc, group * cout); c < c1; c += 16) {
         const int block = group * blocks + (c - group * cout) / 16 - first_block;
         const int8_t *stored = t.w + int64_t(block) * all_quads * 64;
-        I::prepare(stored, weights, all_quads);
-        run_pixels(out_of<4>(block, mac_min(16, c1 - c), stored, all_quads), c - t.oc, chunk_count,
+        const bool few = phase.rows * phase.cols <= I::kFew;
+        if (!few) I::prepare(stored, weights, all_quads);
+        const WideOut out = out_of<4>(block, mac_min(16, c1 - c), few ? nullptr : stored, all_quads);
+        run_pixels(out, c - t.oc, chunk_count,
                    [&](int n, const int16_t *const *p, int first, int last, const int32_t *start, int32_t(*sums)[16]) {
-                     I::sums(n, p, (first < 0 ? runs : chunks + first), last - mac_max(first, 0), weights, start, sums);
+                     const MacRun *own = first < 0 ? runs : chunks + first;
+                     const int count = last - mac_max(first, 0);
+                     if (few) I::few_sums(n, p, own, count, stored, start, sums);
+                     else I::sums(n, p, own, count, weights, start, sums);
                    });
       }
     }
@@ -203,14 +209,14 @@ struct WideDriver {
     }
   }
 
-  // lane: weights of a channel that lie side by side
+  // lane: weights of a channel that lie side by side. Without `stored` they are taken to be as large as they can be.
   template <int lane>
   WideOut out_of(int block, int channels, const int8_t *stored, int steps) const {
     int32_t sums[16 * lane] = {};  // of at most 2^24 weights
-    for (int s = 0; s < steps; ++s, stored += 16 * lane)
+    for (int s = 0; stored && s < steps; ++s, stored += 16 * lane)
       for (int i = 0; i < 16 * lane; ++i) sums[i] += std::abs(int32_t(stored[i]));
     int64_t reach[16] = {};
-    for (int i = 0; i < 16 * lane; ++i) reach[i / lane] += sums[i];
+    for (int i = 0; i < 16 * lane; ++i) reach[i / lane] += stored ? sums[i] : steps * int64_t(128);
     return wide_out(t.params + int64_t(block) * 64, channels, task.x_bytes == 1 ? 128 : 32768, reach);
   }
 

@@ -34,6 +34,10 @@ struct Portable {
     }
   }
 
+  static constexpr int kFew = 0;
+  static void few_sums(int, const int16_t *const *, const MacRun *, int, const int8_t *, const int32_t *,
+                       int32_t (*)[16]) {}
+
   static void prepare_taps(const int8_t *src, int16_t *dst, int taps) {
     for (int i = 0; i < taps + taps % 2; ++i)
       for (int c = 0; c < 16; ++c) dst[i / 2 * 32 + c * 2 + i % 2] = i < taps ? src[i * 16 + c] : int16_t(0);
