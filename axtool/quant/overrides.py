@@ -61,8 +61,8 @@ def overrides_of(file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage]
         mine = {name: roots[name] for name in hit.tensors if name in roots}
         free = {name: tops for name, tops in mine.items() if not given.intersection(tops)}
         if entry.format != "float" and not free:
-            held = "have formats that the model brings" if mine else "are not on the device"
-            log.warning("%s changes nothing: %s %s", source, _some(hit.tensors), held)
+            held = "the model brings the formats of" if mine else "the device does not have"
+            log.warning("%s changes nothing: %s %s", source, held, _some(hit.tensors))
         for name, tops in free.items():
             for top in tops:
                 if entry.format is not None:

@@ -51,11 +51,18 @@ def _summary(document: Mapping[str, Any]) -> str:
         lines.append(f"  weights {large(document['parameters'])} parameters")
     lines.append(
         f"  split   {nodes - len(host)} of {plural(nodes, 'node')} after passes on the device: "
-        + " | ".join(f"{s['kind']}" for s in document["stages"])
+        + _kinds([stage["kind"] for stage in document["stages"]])
         + ("" if not host else f"; host: {_few([row['op'] for row in host])} (--support says why)")
     )
     lines += _details(document)
     return "\n".join(lines)
+
+
+def _kinds(kinds: Sequence[str], shown: int = 8) -> str:
+    """The stages in their order; of many, the first and how many."""
+    if len(kinds) <= shown:
+        return " | ".join(kinds)
+    return f"{' | '.join(kinds[:3])} | … ({len(kinds)} stages, {kinds.count('device')} of them on the device)"
 
 
 def _details(document: Mapping[str, Any]) -> list[str]:

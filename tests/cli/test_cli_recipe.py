@@ -225,7 +225,21 @@ def test_an_entry_for_the_host_alone_is_said_to_change_nothing(work: Path) -> No
     words = ("--calib", "random:2", "--input-shape", "image:1,3,8,8", "--recipe", mine)
     ran = axtool("compile", "two.onnx", *words)
     assert ran.code == 0
-    assert "layer entry 1 of recipe 'mine' changes nothing: 'chances' are not on the device" in ran.err
+    assert "layer entry 1 of recipe 'mine' changes nothing: the device does not have 'chances'" in ran.err
+
+
+def test_a_range_of_a_tensor_whose_format_the_model_brings_is_said_to_change_nothing(net: Path, work: Path) -> None:
+    compiled(net, "--emit", "qdq=q.onnx", "-q", out="a.axm")
+    mine = recipe(work, [{"match": {"name": "s"}, "range": [0, 1]}])
+    ran = compiled(work / "q.onnx", "--recipe", mine)
+    assert "layer entry 1 of recipe 'mine' changes nothing: the model brings the formats of 's'" in ran.err
+
+
+def test_a_quantized_model_may_have_nodes_kept_in_float(net: Path, work: Path) -> None:
+    compiled(net, "--emit", "qdq=q.onnx", "-q", out="a.axm")
+    compiled(work / "q.onnx", "--recipe", "mac-only", "-q")
+    ran = axtool("verify", "m.axm", "--against", "q.onnx", "--data", "d.npz", "--min-sqnr", "40", "--json")
+    assert (ran.code, ran.document["verdict"]) == (0, "passed")
 
 
 def test_a_name_that_means_nothing_is_refused_before_any_sample_is_read(net: Path, work: Path) -> None:
@@ -280,3 +294,14 @@ def test_a_compiled_model_of_a_recipe_runs_on_both_engines_alike(net: Path, work
     feeds = {"x": np.load("d.npz")["x"][:1]}
     one, other = (load(work / "m.axm", engine=engine).run(feeds).outputs["y"] for engine in ("reference", "native"))
     np.testing.assert_array_equal(one, other)
+
+
+def test_of_many_stages_the_first_are_shown_and_the_rest_counted(work: Path) -> None:
+    links = " ".join(f"c{i} = Conv({'x' if not i else f'r{i - 1}'}, w) r{i} = Relu(c{i})" for i in range(6))
+    model = tiny.save(
+        work / "chain.onnx", f"(float[1,4,4,4] x) => (float[1,4,4,4] r5) {{ {links} }}", {"w": (4, 4, 1, 1)}
+    )
+    assert axtool("compile", model, "--calib", "random:2", "--recipe", "mac-only", "-o", "m.axm", "-q").code == 0
+    assert (
+        "device | host | device | … (12 stages, 6 of them on the device); host: 6 Relu" in axtool("info", "m.axm").out
+    )
