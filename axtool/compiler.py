@@ -115,7 +115,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     require_device(front)
     check_ends(front.cleaned.model, str(model))
     say_front(front)
-    followed = follow(recipe, front)
+    followed = follow(recipe, front, target)
     samples = open_calibration(front, options)
     choice = measure(front, samples, followed, options, target, progress)
     stages: list[HostStage | DeviceStage] = []

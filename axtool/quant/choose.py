@@ -69,6 +69,7 @@ class Choice:
             {site.outputs[0]: self._gram(site) for site in sites if site.outputs[0] in self.grams},
             symmetric=self.overrides.symmetric,
             per_tensor=self.overrides.per_tensor,
+            wide=self._wide(stage),
         )
         if changed := sum(bool(site.inputs) and site.inputs[0] in factors for site in sites):
             note = f"channels equalized before {plural(changed, 'layer')}"
@@ -78,6 +79,11 @@ class Choice:
     def _gram(self, site: Site) -> Gram:
         """The matrix of a site whose inputs are multiplied by their factors."""
         return scaled_gram(site, self.grams[site.outputs[0]], self.ranges.factors.get(site.inputs[0], ()))
+
+    def _wide(self, stage: Stage) -> list[str]:
+        """The tensors of one stage that are int16."""
+        known = {*stage.inputs, *(value.name for node in stage.model.graph for value in node.outputs)}
+        return [name for name in self.overrides.wide if name in known]
 
 
 class Watcher(Protocol):

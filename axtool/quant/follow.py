@@ -9,10 +9,14 @@ from typing import Any
 
 from axtool.graph.front import Front, Wish
 from axtool.graph.sites import sites_of
+from axtool.quant.formats import usable
 from axtool.quant.matches import Hit, hits, wishes
-from axtool.quant.overrides import Overrides, overrides_of, refuse_wide
+from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.recipe_file import RecipeFile, Resolved, ResolvedEntry, Way, recipe_from_dict
+from axtool.quant.ties import tie
+from axtool.quant.wide import named_in, wide_roots
+from axtool.target import Target
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,22 @@ def stored_wish(quantization: Mapping[str, Any]) -> Wish | None:
     return wish_of(recipe_from_dict(stored, "the recipe in the file")) if stored else None
 
 
-def follow(file: RecipeFile, front: Front) -> Followed:
-    """What the recipe means in a model. Raises UsageError for names that mean nothing in it."""
+def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
+    """What the recipe means in a model. Raises UsageError for names that mean nothing in it, and for tensors that
+    cannot be int16 there.
+    """
     if not file.layers:
         return Followed(file, (), overrides_of(file, (), front.parts.stages))
     sites = sites_of(front.cleaned.model)
     found = hits(file, sites, [spec.name for spec in front.inputs])
     entries = tuple(_entry(hit, [site.name for site in sites]) for hit in found)
-    return Followed(file, entries, refuse_wide(overrides_of(file, found, front.parts.stages)))
+    overrides = overrides_of(file, found, front.parts.stages)
+    for stage in front.parts.stages:
+        if stage.kind == "device":
+            own = sites_of(stage.model)
+            ties = tie(own, stage.inputs, stage.outputs, usable(stage.given))
+            wide_roots(own, ties, named_in(ties, overrides.wide), target, usable(stage.given))
+    return Followed(file, entries, overrides)
 
 
 def _entry(hit: Hit, names: list[str]) -> ResolvedEntry:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from axtool.errors import UsageError
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.quant.matches import Hit
@@ -83,17 +82,6 @@ def overrides_of(file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage]
     told_of = {name: text for name, text in words.items() if text}
     symmetric, per_tensor = file.activations.symmetric, file.weights.granularity == "tensor"
     return Overrides(ranges, methods, tuple(wide), told_of, symmetric, per_tensor)
-
-
-def refuse_wide(overrides: Overrides) -> Overrides:
-    """The overrides, none of which asks for int16. Raises UsageError naming the tensors for which one does."""
-    if overrides.wide:
-        raise UsageError(
-            f"format int16 is not there yet, and the recipe asks for it: {_some(overrides.wide)}",
-            hint="use format float, which leaves the node to the host",
-            code="no-int16",
-        )
-    return overrides
 
 
 def _note(why: dict[str, dict[str, str]], names: Iterable[str], aspect: str, text: str) -> None:

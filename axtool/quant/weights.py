@@ -20,7 +20,7 @@ INT32_MAX = 2**31 - 1
 # The multiplier weight_scale * input_scale / output_scale has 31 fraction bits: from 2^-20 up, 11 of them are its own.
 FINEST_MULTIPLIER = 2.0**-20
 # Of an input of int16 the multiplier itself is made a whole number of 2^-31, unless it has as many steps anyway.
-FEWEST_STEPS, MANY_STEPS = 16, 1 << 18
+MANY_STEPS = 1 << 18
 # Scales are kept as float32. A channel of zeros, or between ranges of extreme ratio, could ask for 0 or infinity.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
 
@@ -118,7 +118,7 @@ def quantize_weights(
 
 def _whole_multipliers(scale: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
     """Scales no smaller, at which scale * ratio * 2^31 is truncated from just above a whole number, if it is small."""
-    steps = np.maximum(scale * ratio * 2.0**31, FEWEST_STEPS)
+    steps = np.maximum(scale * ratio * 2.0**31, 1.0)
     whole = np.ceil(steps) * (1 + 2.0**-20)  # above: a float32 scale is a little off
     return np.where(steps < MANY_STEPS, whole, steps) / (ratio * 2.0**31)
 

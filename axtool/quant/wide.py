@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from axtool.errors import UsageError, nearest, plural
 from axtool.ops.wide import why_not_wide
@@ -50,6 +50,11 @@ def wide_roots(
             details=problems,
         )
     return frozenset(roots)
+
+
+def named_in(ties: Ties, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that are tensors of the stage."""
+    return tuple(name for name in names if name in ties.root)
 
 
 def _faults(sites: Sequence[Site], ties: Ties, target: Target) -> Mapping[str, str]:
