@@ -22,8 +22,8 @@ from axtool.types import QFormat, Quantization, Site, Weights
 LOW, HIGH = -128, 127
 DEAD_SCALE = 2.0**-8  # of a tensor that was always zero: values up to 1 still have a place, biases stay fine
 MIN_SCALE = 2.0**-60  # scale, 1 / scale and scale * scale stay normal float32 numbers
-# A range is cut where int8 gains by it (mse, percentile), and calibration has not seen everything. int16 has the bits to
-# hold what lies beyond: on EfficientNet-Lite0 0.8 dB of 27, and the one bit that it takes is not seen.
+# A range is cut where int8 gains by it (mse, percentile), and calibration has not seen everything. int16 has the bits
+# to hold what lies beyond: on EfficientNet-Lite0 0.8 dB of 27, and the one bit that it takes is not seen.
 ROOM = 2.0
 FINEST_SUM = 2.0**-14  # an addend in steps of the sum stays within its 31 bits
 
