@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from axtool.plan.build import plan
-from axtool.plan.check_plan import verify_plan
 from axtool.plan.whole import whole_plan
 from axtool.target_file import load_target
 from tests.plan.hand_programs import every_op, feeds_of, residual_net, run
