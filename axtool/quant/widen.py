@@ -1,0 +1,108 @@
+"""Which tensors to keep in int16: by what each is worth on samples that were held back, and what it costs in cycles.
+
+Each candidate is tried alone; then they are taken in the order of their worth, as long as the figure rises and the
+cycles allow it. What two tensors are worth together is measured, not added up: errors may cancel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from axtool.errors import NumericsError, UsageError, plural
+
+LEAST_GAIN_DB = 0.05  # of a further tensor: less is noise
+Scored = Callable[[frozenset[str]], float | None]
+Costed = Callable[[frozenset[str]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`sqnr_db`: widen until the figure reaches it. `cycles`: by which share the modelled cycles may grow."""
+
+    sqnr_db: float | None = None
+    cycles: float | None = None
+
+    def __bool__(self) -> bool:
+        return self.sqnr_db is not None or self.cycles is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tensor that became int16: the figure in dB and the share of cycles added, with all before it."""
+
+    tensor: str
+    sqnr_db: float
+    cycles: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values: hundredths of a decibel, cycles in ten-thousandths of those in int8."""
+        return {"tensor": self.tensor, "sqnr_db": round(self.sqnr_db, 2), "cycles_added": round(self.cycles, 4)}
+
+
+def budget_of(sqnr_db: float | None, cycles: str | None) -> Budget:
+    """The budget of two options, `30` and `+5%`. Raises UsageError for what is neither."""
+    if sqnr_db is not None and not 0 < sqnr_db <= 120:
+        raise UsageError(f"--budget-sqnr {sqnr_db:g}: want decibels between 0 and 120", code="bad-option")
+    if cycles is None:
+        return Budget(sqnr_db)
+    match = re.fullmatch(r"\+?(\d{1,4}(?:\.\d{1,4})?)\s*%", cycles.strip())
+    if match is None:
+        raise UsageError(f"--budget-cycles '{cycles}': want a share of the cycles such as +5%", code="bad-option")
+    return Budget(sqnr_db, float(match[1]) / 100)
+
+
+def widen(
+    names: Sequence[str], score: Scored, cycles: Costed, budget: Budget, count: Callable[[int, int], None]
+) -> tuple[Step, ...]:
+    """The tensors to keep in int16, one step each. `score` and `cycles` are of the model with such a set of tensors.
+
+    `count` hears how many of all trials are done. Raises NumericsError with the best that was reached where that is
+    less than the budget asks for.
+    """
+    narrow = _figure(score(frozenset()))
+    if budget.sqnr_db is not None and narrow >= budget.sqnr_db:
+        return ()
+    base = max(cycles(frozenset()), 1)
+    steps: list[Step] = []
+    for name in _ranked(names, narrow, score, count):
+        figure = steps[-1].sqnr_db if steps else narrow
+        if budget.sqnr_db is not None and figure >= budget.sqnr_db:
+            break
+        wide = frozenset((name, *(step.tensor for step in steps)))
+        if (found := _figure(score(wide))) < figure + LEAST_GAIN_DB:
+            continue
+        added = cycles(wide) / base - 1
+        if budget.cycles is None or added <= budget.cycles:
+            steps.append(Step(name, found, added))
+    reached = steps[-1].sqnr_db if steps else narrow
+    if budget.sqnr_db is not None and reached < budget.sqnr_db:
+        raise _missed(budget, steps, reached)
+    return tuple(steps)
+
+
+def _ranked(names: Sequence[str], narrow: float, score: Scored, count: Callable[[int, int], None]) -> Iterator[str]:
+    """The names that are worth something alone, the most first."""
+    worth = {}
+    for done, name in enumerate(names, 1):
+        worth[name] = _figure(score(frozenset((name,)))) - narrow
+        count(done, len(names))
+    return iter(sorted((name for name in names if worth[name] > 0), key=lambda name: -worth[name]))
+
+
+def _figure(decibels: float | None) -> float:
+    return float("-inf") if decibels is None else decibels
+
+
+def _missed(budget: Budget, steps: Sequence[Step], reached: float) -> NumericsError:
+    tensors = plural(len(steps), "tensor")
+    within = "" if budget.cycles is None else f" within {budget.cycles:+.1%} of cycles"
+    cost = f" for {steps[-1].cycles:+.1%} of cycles" if steps else ""
+    return NumericsError(
+        f"an SQNR of {budget.sqnr_db:g} dB is out of reach{within}: the best is {reached:.1f} dB "
+        f"with {tensors} in int16{cost}",
+        hint=f"ask for less (--budget-sqnr {max(int(reached), 1)}), try -O 2, or calibrate with more samples",
+        code="budget-not-met",
+        details=[f"'{step.tensor}': {step.sqnr_db:.2f} dB, {step.cycles:+.2%} of cycles" for step in steps],
+    )
