@@ -40,6 +40,7 @@ from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import equalizable_of
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
+from axtool.quant.widen import Budget
 from axtool.runtime.task import completed
 from axtool.target import Target
 from axtool.target_file import load_target, target_to_dict
@@ -60,6 +61,7 @@ class Options:
     calib: tuple[str, ...] = ()
     ranges: Path | None = None
     recipe: str | None = None  # a name or a file
+    budget: Budget = field(default_factory=Budget)
     method: str | None = None
     percentile: float | None = None
     limit: int | None = None
@@ -110,7 +112,7 @@ def compile_file(
 def compile_model(model: Path, options: Options, progress: Progress) -> Compiled:
     """The whole road. Raises the AxError of the step that cannot go on."""
     target = load_target(options.target)
-    recipe = chosen_recipe(options.recipe, options.method, options.percentile, options.optimize)
+    recipe = chosen_recipe(options.recipe, options.method, options.percentile, options.optimize, options.budget)
     front = read_front(model, target, options.reading, wish=wish_of(recipe), step=progress.step)
     require_device(front)
     check_ends(front.cleaned.model, str(model))
@@ -193,6 +195,9 @@ def measure(
     Raises UsageError for a file that lacks a tensor, or names one that the model does not have.
     """
     stages, overrides = front.parts.stages, followed.overrides
+    if options.budget and samples is None:
+        raise UsageError("a budget is kept by measuring, which needs calibration samples", hint="give --calib",
+                         code="bad-option")  # fmt: skip
     if options.ranges is not None:
         given = read_ranges(options.ranges)
         say_untried(options)
@@ -215,6 +220,7 @@ def measure(
             progress,
             overrides=overrides,
             refine=followed.file.refined,
+            budget=followed.file.allowed,
             jobs=options.jobs,
             cache=options.calib_cache,
         )
@@ -311,7 +317,7 @@ def assemble(
             "samples": ranges.samples,
             "bias_corrected": bool(ranges.means),
             "trials": [trial.to_dict() for trial in choice.trials if trial.sqnr_db is not None],
-            "recipe": followed.to_dict(choice.recipe),
+            "recipe": followed.to_dict(choice.recipe, choice.widened),
             "layers": layers.to_dict(),
             "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
             "factors": {name: list(ranges.factors[name]) for name in sorted(ranges.factors)},

@@ -24,6 +24,8 @@ RECIPE_HELP = (
 )
 CACHE_HELP = "Keep what calibration saw, and take it from there next time: no float pass for other recipes."
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
+SQNR_HELP = "Keep tensors in int16 until the mean SQNR of the outputs reaches this, on samples held back."
+CYCLES_HELP = "Keep tensors in int16, the most useful first, while modelled cycles grow by no more than this."
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 LAYER_CHECK_HELP = "Name the layers that lose most, on a few samples (not with -O 0)."
 OPTIMIZE_HELP = (
@@ -68,6 +70,14 @@ def compile_command(
     percentile: Annotated[
         float | None,
         typer.Option("--percentile", help="Per cent of the values inside (99.999).", rich_help_panel=QUANT),
+    ] = None,
+    budget_sqnr: Annotated[
+        float | None,
+        typer.Option("--budget-sqnr", metavar="DB", help=SQNR_HELP, rich_help_panel=QUANT, show_default=False),
+    ] = None,
+    budget_cycles: Annotated[
+        str | None,
+        typer.Option("--budget-cycles", metavar="+N%", help=CYCLES_HELP, rich_help_panel=QUANT, show_default=False),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Use at most this many samples.", rich_help_panel=QUANT)
@@ -132,6 +142,7 @@ def compile_command(
       axtool compile det.onnx --calib images/ --task detection:yolo --labels names.txt
       axtool compile model.onnx --calib images/ -o model.axm --emit qdq
       axtool compile model.onnx --calib images/ --recipe mac-only
+      axtool compile model.onnx --calib images/ --budget-sqnr 30 --budget-cycles +5%
       axtool compile model.onnx --ranges ranges.json --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
@@ -149,6 +160,7 @@ def compile_command(
     from axtool.quant.calib_cache import open_cache
     from axtool.quant.clip import METHODS
     from axtool.quant.ranges import read_ranges, write_ranges
+    from axtool.quant.widen import budget_of
     from axtool.report.compiled import compiled_document, compiled_text
     from axtool.report.explain import explain_rows, explain_text
 
@@ -184,6 +196,7 @@ def compile_command(
         calib=tuple(calib or ()),
         ranges=ranges,
         recipe=recipe,
+        budget=budget_of(budget_sqnr, budget_cycles),
         method=None if method is None else o.choice(method, METHODS, "--method"),
         percentile=percentile,
         limit=limit,

@@ -7,13 +7,13 @@ chosen, by running each recipe on them on the simulated device. Weights are roun
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from axtool.errors import plural
+from axtool.errors import UsageError, plural
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.inputs.samples import Samples
@@ -29,6 +29,7 @@ from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import REFINEMENTS, QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
 from axtool.quant.twins import fingerprints
+from axtool.quant.widen import Budget, Step, widen
 from axtool.target import Target
 from axtool.types import QFormat, Quantization, Site
 
@@ -53,6 +54,7 @@ class Choice:
     recipe: QuantRecipe | None = None  # the one that was kept
     samples: tuple[str, ...] = ()  # by which they are known again
     overrides: Overrides = field(default_factory=Overrides)
+    widened: tuple[Step, ...] = ()  # how the tensors in int16 that the ranges name were chosen
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
@@ -76,15 +78,15 @@ class Choice:
             numbers = replace(numbers, notes=(*numbers.notes, note))
         return self.overrides.explained(numbers)
 
-    def _gram(self, site: Site) -> Gram:
-        """The matrix of a site whose inputs are multiplied by their factors."""
-        return scaled_gram(site, self.grams[site.outputs[0]], self.ranges.factors.get(site.inputs[0], ()))
-
     def _wide(self, stage: Stage) -> list[str]:
         """The tensors of one stage that are int16."""
         known = {*stage.inputs, *(value.name for node in stage.model.graph for value in node.outputs)}
-        return [name for name in self.overrides.wide if name in known]
+        names = dict.fromkeys((*self.overrides.wide, *self.ranges.wide))
+        return [name for name in names if name in known]
 
+    def _gram(self, site: Site) -> Gram:
+        """The matrix of a site whose inputs are multiplied by their factors."""
+        return scaled_gram(site, self.grams[site.outputs[0]], self.ranges.factors.get(site.inputs[0], ()))
 
 class Watcher(Protocol):
     """Who hears which step begins, and how far it is."""
@@ -104,6 +106,7 @@ def choose(
     *,
     overrides: Overrides | None = None,
     refine: Sequence[str] = (),
+    budget: Budget | None = None,
     jobs: int = 1,
     cache: CalibCache | None = None,
 ) -> Choice:
@@ -112,11 +115,12 @@ def choose(
 
     What `refine` names (`REFINEMENTS`) is then tried on it, one after the other, and kept where it is better. Where
     fewer than two ways are possible, or too few samples are there to hold some back, the first recipe is taken untried,
-    without any of it.
+    without any of it. With a `budget` tensors become int16 in the end, by what each is worth on the same samples.
+    Raises UsageError for a budget where none are held back, NumericsError for one that cannot be met.
     """
     watcher.step("calibrating")
     overrides = overrides or Overrides()
-    choices = len(recipes) > 1 or bool(refine)
+    choices = len(recipes) > 1 or bool(refine) or bool(budget)
     methods = {*(recipe.method for recipe in recipes), *(method for method, _ in overrides.methods.values())}
     statistics = gather(
         stages,
@@ -145,13 +149,15 @@ def choose(
             watcher.count(done, len(recipes) + len(steps))
         chosen = trials.best
     _say(trials.done, len(held))
+    widened = _widened(trials, chosen, budget, watcher) if budget else ()
     whole = statistics.together()
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
     made = trials.choice(chosen, whole)
     observers = {name: seen for name, seen in whole.seen.observers.items() if name not in made.ranges.factors}
     known = fingerprints(whole.seen.facts)
-    return replace(made, trials=tuple(trials.done), observers=observers, samples=known)
+    ranges = replace(made.ranges, wide=tuple(step.tensor for step in widened))
+    return replace(made, ranges=ranges, trials=tuple(trials.done), observers=observers, samples=known, widened=widened)
 
 
 class _Trials:
@@ -185,9 +191,29 @@ class _Trials:
 
     def run(self, recipe: QuantRecipe) -> None:
         """Try one recipe."""
-        choice = self.choice(recipe, self._statistics)
-        figure = self._bench.score(lambda stage: choice.numbers(stage, self._target, self._given), self._pairs)
-        self.done.append(Trial(recipe, figure))
+        self.done.append(Trial(recipe, self._score(self.choice(recipe, self._statistics))))
+
+    def widen(self, recipe: QuantRecipe, budget: Budget, count: Callable[[int, int], None]) -> tuple[Step, ...]:
+        """What becomes int16 in the numbers of a recipe."""
+        narrow = self.choice(recipe, self._statistics)
+
+        def wider(names: frozenset[str]) -> Choice:
+            wide = (*self._overrides.wide, *sorted(names))
+            return replace(narrow, overrides=replace(self._overrides, wide=wide))
+
+        return widen(
+            self._bench.candidates(self._given, self._overrides.wide),
+            lambda names: self._score(wider(names)),
+            lambda names: self._bench.cycles(self._numbers(wider(names))),
+            budget,
+            count,
+        )
+
+    def _numbers(self, choice: Choice) -> Callable[[Stage], Quantization]:
+        return lambda stage: choice.numbers(stage, self._target, self._given)
+
+    def _score(self, choice: Choice) -> float | None:
+        return self._bench.score(self._numbers(choice), self._pairs)
 
     def choice(self, recipe: QuantRecipe, statistics: Statistics) -> Choice:
         """What a recipe makes of what was seen."""
@@ -198,6 +224,20 @@ class _Trials:
         ranges = replace(ranges, method=str(recipe), means=ranges.means if recipe.bias == "analytic" else {})
         grams = self.grams if recipe.round_weights else {}
         return Choice(ranges, grams, recipe=recipe, overrides=overrides)
+
+
+def _widened(trials: _Trials, recipe: QuantRecipe, budget: Budget, watcher: Watcher) -> tuple[Step, ...]:
+    if not trials.done:
+        raise UsageError(
+            "a budget needs samples to measure by, and none are held back from so few",
+            hint="give at least 8 calibration samples",
+            code="too-few-samples",
+        )
+    watcher.step("widening to int16")
+    steps = trials.widen(recipe, budget, watcher.count)
+    for step in steps:
+        log.info("'%s' in int16: %.2f dB, %+.2f%% of cycles", step.tensor, step.sqnr_db, 100 * step.cycles)
+    return steps
 
 
 def _pairs(samples: Samples, held: Sequence[int], statistics: Statistics) -> Pairs:

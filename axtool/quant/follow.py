@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,9 +13,10 @@ from axtool.quant.formats import usable
 from axtool.quant.matches import Hit, hits, wishes
 from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
-from axtool.quant.recipe_file import RecipeFile, Resolved, ResolvedEntry, Way, recipe_from_dict
+from axtool.quant.recipe_file import RecipeFile, Resolved, ResolvedEntry, Way, Widened, recipe_from_dict
 from axtool.quant.ties import tie
 from axtool.quant.wide import named_in, wide_roots
+from axtool.quant.widen import Step
 from axtool.target import Target
 
 
@@ -27,10 +28,14 @@ class Followed:
     layers: tuple[ResolvedEntry, ...]
     overrides: Overrides
 
-    def to_dict(self, kept: QuantRecipe | None) -> dict[str, Any]:
+    def to_dict(self, kept: QuantRecipe | None, steps: Sequence[Step] = ()) -> dict[str, Any]:
         """The recipe as `recipe_from_dict` reads it, with what became of it; without `kept` nothing was tried."""
-        file = self.file if kept else self.file.model_copy(update={"recipes": None, "refine": None})
-        resolved = Resolved(kept=None if kept is None else Way.of(kept), layers=list(self.layers))
+        file = self.file if kept else self.file.model_copy(update={"recipes": None, "refine": None, "budget": None})
+        resolved = Resolved(
+            kept=None if kept is None else Way.of(kept),
+            layers=list(self.layers),
+            int16=[Widened.model_validate(step.to_dict()) for step in steps],
+        )
         return {**file.to_dict(), "resolved": resolved.model_dump(mode="json", exclude_none=True)}
 
 

@@ -29,6 +29,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
     means: Rows = field(default_factory=dict)  # of each channel that a MAC site reads
     # What the channels of a tensor are multiplied by; its range and its means are those of the products.
     factors: Rows = field(default_factory=dict)
+    wide: tuple[str, ...] = ()  # tensors that are int16
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -50,6 +51,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
         for key, rows in (("means", self.means), ("factors", self.factors)):
             if rows:
                 document[key] = {name: list(rows[name]) for name in sorted(rows)}
+        if self.wide:
+            document["int16"] = list(self.wide)
         return document
 
     @classmethod
@@ -75,6 +78,9 @@ class Ranges(Mapping[str, tuple[float, float]]):
         preparation = document.get("preparation")
         if preparation is not None and not isinstance(preparation, dict):
             raise UsageError("'preparation' is not an object", where=where, code="bad-ranges")
+        wide = document.get("int16", [])
+        if not isinstance(wide, list) or not all(isinstance(name, str) for name in wide):
+            raise UsageError("'int16' is not a list of names of tensors", where=where, code="bad-ranges")
         return cls(
             {str(name): (float(low), float(high)) for name, (low, high) in tensors.items()},
             samples if isinstance(samples, int) else 0,
@@ -82,6 +88,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
             preparation=preparation,
             means=means,
             factors=factors,
+            wide=tuple(wide),
         )
 
     def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:
@@ -90,7 +97,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
         `known` are names that are no error, though nothing needs their range.
         """
         missing = [f"'{name}' is missing" for name in wanted if name not in self.tensors]
-        unknown = [name for name in self.tensors if name not in wanted and name not in known]
+        named = dict.fromkeys((*self.tensors, *self.wide))
+        unknown = [name for name in named if name not in wanted and name not in known]
         foreign = [f"'{name}' is no tensor of the model: {nearest(name, list(wanted), 1)}" for name in unknown]
         problems = missing + foreign
         if problems:

@@ -16,6 +16,7 @@ from axtool.errors import UsageError, nearest, plural
 from axtool.plain_yaml import Plain, read_plain
 from axtool.quant.ranges import FLOAT32_MAX
 from axtool.quant.recipe import DEFAULT_PERCENTILE, REFINED, Bias, QuantRecipe, recipes_of
+from axtool.quant.widen import MOST_CYCLES, MOST_DB, Budget
 
 SCHEMA: Literal["axtool.quant/1"] = "axtool.quant/1"
 LEVELS = ("plain", "default", "everything")  # the recipe files of -O 0, 1, 2
@@ -93,6 +94,29 @@ class Activations(_Strict):
     symmetric: bool = False
 
 
+class Allowed(_Strict):
+    """What tensors in int16 may cost, and what they are to reach: as `Budget`."""
+
+    sqnr_db: Annotated[float, Field(gt=0, le=MOST_DB), BeforeValidator(_number)] | None = None
+    cycles: Annotated[float, Field(ge=0, le=MOST_CYCLES), BeforeValidator(_number)] | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Allowed:
+        if self.sqnr_db is None and self.cycles is None:
+            raise ValueError("want sqnr_db, cycles (0.05 is 5 % more), or both")
+        return self
+
+
+class Widened(_Strict):
+    """A tensor that became int16 under the budget: the figure on samples held back and the share of cycles that were
+    added, with all before it.
+    """
+
+    tensor: str
+    sqnr_db: float
+    cycles_added: float
+
+
 class Region(_Strict):
     """The nodes between tensors: what is computed of `from`, as far as `to` needs it."""
 
@@ -157,6 +181,7 @@ class Resolved(_Strict):
 
     kept: Way | None = None
     layers: list[ResolvedEntry] = []
+    int16: list[Widened] = []
 
 
 class RecipeFile(_Strict):
@@ -171,6 +196,7 @@ class RecipeFile(_Strict):
     description: Annotated[str, Field(max_length=4096)] = ""
     recipes: Annotated[list[Way], Field(min_length=1, max_length=MOST_WAYS)] | None = None
     refine: Annotated[list[Literal["equalize", "round_weights"]], BeforeValidator(_listed)] | None = None
+    budget: Allowed | None = None
     weights: Weights = Weights()
     activations: Activations = Activations()
     layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = []
@@ -193,6 +219,11 @@ class RecipeFile(_Strict):
     def refined(self) -> tuple[str, ...]:
         """What is tried on the best of them: names of `REFINEMENTS`."""
         return tuple(self.refine or ())
+
+    @property
+    def allowed(self) -> Budget:
+        """The budget of tensors in int16; an empty one where nothing is to be widened."""
+        return Budget() if self.budget is None else Budget(self.budget.sqnr_db, self.budget.cycles)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `recipe_from_dict` makes an equal recipe of."""
@@ -240,7 +271,11 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe", plain: Pl
 
 
 def chosen_recipe(
-    recipe: str | None, method: str | None = None, percentile: float | None = None, optimize: int | None = None
+    recipe: str | None,
+    method: str | None = None,
+    percentile: float | None = None,
+    optimize: int | None = None,
+    budget: Budget | None = None,
 ) -> RecipeFile:
     """The recipe of the command line, complete: a file, the options that stand for one, or both where they fit.
 
@@ -250,6 +285,8 @@ def chosen_recipe(
     options = {"--method": method, "--percentile": percentile, "--optimize": optimize}
     given = [option for option, value in options.items() if value is not None]
     made = load_recipe(level if recipe is None else recipe)
+    if budget:
+        made = _with_budget(made, budget, recipe)
     if recipe is not None and given and (made.recipes is not None or made.refine is not None):
         raise UsageError(
             f"--recipe {recipe} says which recipes are tried, and so does {' and '.join(given)}",
@@ -266,6 +303,16 @@ def chosen_recipe(
     if made.check_layers is None:
         made = made.model_copy(update={"check_layers": optimize != 0})
     return made
+
+
+def _with_budget(made: RecipeFile, budget: Budget, recipe: str | None) -> RecipeFile:
+    if recipe is not None and made.budget is not None:
+        raise UsageError(
+            f"--recipe {recipe} has a budget, and the command line another one",
+            hint="leave out --budget-sqnr and --budget-cycles, or take 'budget' out of the file",
+            code="bad-option",
+        )
+    return made.model_copy(update={"budget": Allowed(sqnr_db=budget.sqnr_db, cycles=budget.cycles)})
 
 
 def _path(place: Sequence[int | str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,18 @@ from axtool.graph.parts import parts_of
 from axtool.graph.signature import to_bytes
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
+from axtool.plan.build import plan
 from axtool.plan.lower import lower
 from axtool.plan.whole import whole_plan
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.score import Score
+from axtool.quant.ties import tie
+from axtool.quant.wide import candidates
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.model import HostSession
 from axtool.target import Target
-from axtool.types import Quantization
+from axtool.timing.clock import time_plan
+from axtool.types import Program, QFormat, Quantization
 
 GAIN_DB = 0.1  # a later recipe has to be so much better: less is noise
 Values = Mapping[str, NDArray[Any]]
@@ -65,9 +69,29 @@ class Bench:
             score.add(wanted, values)
         return score.decibels()
 
+    def cycles(self, numbers: Callable[[Stage], Quantization]) -> int:
+        """The modelled cycles of the device stages with these numbers. Raises FitError where they do not fit."""
+        devices = [stage for stage in self._stages if stage.kind == "device"]
+        plans = (plan(self._program(stage, numbers(stage)), self._target) for stage in devices)
+        return sum(time_plan(made, self._target).total for made in plans)
+
+    def candidates(self, given: Mapping[str, QFormat], wide: Collection[str] = ()) -> tuple[str, ...]:
+        """Tensors of the device, one of each group that shares a format, that could be int16 and are not `wide`."""
+        found: dict[str, None] = {}
+        for stage in self._stages:
+            if stage.kind == "device":
+                sites = sites_of(stage.model)
+                ties = tie(sites, stage.inputs, stage.outputs, given)
+                taken = {ties.root[name] for name in wide if name in ties.root}
+                roots = candidates(sites, stage.inputs, stage.outputs, self._target, given)
+                found |= dict.fromkeys(root for root in roots if root not in taken)
+        return tuple(found)
+
+    def _program(self, stage: Stage, numbers: Quantization) -> Program:
+        return lower(sites_of(stage.model), numbers, self._target, stage.inputs, stage.outputs)
+
     def _session(self, stage: Stage, numbers: Quantization) -> DeviceSession:
-        program = lower(sites_of(stage.model), numbers, self._target, stage.inputs, stage.outputs)
-        return DeviceSession(whole_plan(program, self._target), threads=self._threads)
+        return DeviceSession(whole_plan(self._program(stage, numbers), self._target), threads=self._threads)
 
 
 def best(trials: Sequence[Trial]) -> Trial:

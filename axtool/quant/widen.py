@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from axtool.errors import NumericsError, UsageError, plural
 
+MOST_DB, MOST_CYCLES = 120.0, 100.0  # of a budget
 LEAST_GAIN_DB = 0.05  # of a further tensor: less is noise
 Scored = Callable[[frozenset[str]], float | None]
 Costed = Callable[[frozenset[str]], int]
@@ -43,8 +44,8 @@ class Step:
 
 def budget_of(sqnr_db: float | None, cycles: str | None) -> Budget:
     """The budget of two options, `30` and `+5%`. Raises UsageError for what is neither."""
-    if sqnr_db is not None and not 0 < sqnr_db <= 120:
-        raise UsageError(f"--budget-sqnr {sqnr_db:g}: want decibels between 0 and 120", code="bad-option")
+    if sqnr_db is not None and not 0 < sqnr_db <= MOST_DB:
+        raise UsageError(f"--budget-sqnr {sqnr_db:g}: want decibels between 0 and {MOST_DB:g}", code="bad-option")
     if cycles is None:
         return Budget(sqnr_db)
     match = re.fullmatch(r"\+?(\d{1,4}(?:\.\d{1,4})?)\s*%", cycles.strip())

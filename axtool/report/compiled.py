@@ -31,6 +31,7 @@ def compiled_document(
     target = target_from_dict(artefact.target)
     timings = [time_plan(stage.plan, target) for stage in artefact.device_stages]
     on_device = [row for row in artefact.support if row["kind"] == "device"]
+    recipe = artefact.quantization.get("recipe") or {}
     return {
         **header("compile"),
         "file": str(out),
@@ -51,7 +52,8 @@ def compiled_document(
         else [key for key in ("resize", "color", "scale") if key not in given],
         "calibration": {
             **{key: artefact.quantization.get(key) for key in ("method", "samples", "bias_corrected", "trials")},
-            "recipe": (artefact.quantization.get("recipe") or {}).get("name", ""),
+            "recipe": recipe.get("name", ""),
+            "int16": recipe.get("resolved", {}).get("int16", []),
         },
         "layers": artefact.quantization.get("layers"),
         "elapsed_s_measured": elapsed_s,
@@ -81,6 +83,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}{tried(calibration['trials'])}",
             *([f"  recipe      {calibration['recipe']}"] if calibration["recipe"] != "default" else []),
+            *(f"  {head:<11} {text}" for head, text in widened_lines(calibration["int16"])),
             *(f"  {head:<11} {text}" for head, text in worst_lines(document["layers"])),
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
@@ -97,6 +100,16 @@ def tried(trials: Sequence[Mapping[str, Any]]) -> str:
         return ""
     figures = [trial["sqnr_db"] for trial in trials]
     return f"; best of {len(trials)} recipes on samples held back ({min(figures):.1f} to {max(figures):.1f} dB)"
+
+
+def widened_lines(steps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(head, text) of the line that says which tensors became int16 under a budget, what for and what it costs."""
+    if not steps:
+        return []
+    names = ", ".join(f"'{step['tensor']}'" for step in steps[:3]) + (", …" if len(steps) > 3 else "")
+    last = steps[-1]
+    reached = f"{last['sqnr_db']:.1f} dB on samples held back, {last['cycles_added']:+.1%} of modelled cycles"
+    return [("int16", f"{plural(len(steps), 'tensor')}: {names}; {reached}")]
 
 
 def worst_lines(layers: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
-from axtool.report.compiled import tried, worst_lines
+from axtool.report.compiled import tried, widened_lines, worst_lines
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
@@ -114,7 +114,7 @@ def _recipe(recipe: Mapping[str, Any] | None) -> list[str]:
         says += [f"{entry['percentile']:g}"] if "percentile" in entry else []
         what = plural(len(hit["nodes"]), "node") if hit["nodes"] else "input"
         lines.append(f"          {' '.join(says)}: {what} ({_shortened(hit['nodes'] or hit['tensors'])})")
-    return lines
+    return lines + [f"  {head:<7} {text}" for head, text in widened_lines(recipe["resolved"]["int16"])]
 
 
 def _shortened(names: Sequence[str], shown: int = 3) -> str:

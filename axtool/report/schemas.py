@@ -37,12 +37,21 @@ class RecipeTrial(Part):
     sqnr_db: float = Field(description="Mean over the outputs, on samples held back from calibration; measured.")
 
 
+class Int16Step(Part):
+    """A tensor that became int16 under a budget, the figures with all those before it."""
+
+    tensor: str
+    sqnr_db: float = Field(description="Mean over the outputs, on samples held back from calibration; measured.")
+    cycles_added: float = Field(description="Share of the cycles of int8 that came on top; modelled.")
+
+
 class Calibration(Part):
     method: str = Field(description="The recipe that was kept, or where the ranges came from.")
     samples: int = Field(description="0 where ranges were given.")
     bias_corrected: bool
     trials: list[RecipeTrial] = Field(description="Every recipe that was tried; empty where there was no choice.")
     recipe: str = Field(description="Name of the recipe file, or of the options, that said what is tried.")
+    int16: list[Int16Step] = Field(description="Tensors that a budget widened, in the order in which they were.")
 
 
 class Placed(Part):
