@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def load_preprocess(text: str) -> Preprocess:
 
 
 def _load(path: str, name: str) -> Callable[[NDArray[np.uint8]], Any]:
-    module = _module(path)
+    module = _module(path, _version(path))
     function = vars(module).get(name)  # no getattr: a module's own __getattr__ is not asked
     if not callable(function):
         known = sorted(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
@@ -67,9 +68,18 @@ def _load(path: str, name: str) -> Callable[[NDArray[np.uint8]], Any]:
     return function  # type: ignore[no-any-return]
 
 
+def _version(path: str) -> tuple[object, ...]:
+    """What tells the file from another one of the same name, and from itself after a change."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
 @lru_cache(maxsize=16)
-def _module(path: str) -> ModuleType:
-    """The file as a module of its own, outside sys.modules."""
+def _module(path: str, version: tuple[object, ...]) -> ModuleType:
+    """The file as a module of its own, outside sys.modules; read once for each `version` of it."""
     module = ModuleType(Path(path).stem)
     module.__file__ = path
     refuse_special(Path(path))

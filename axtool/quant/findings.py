@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from axtool.inputs.notice import Notice, warning
-from axtool.ops.arithmetic import quantize_host
+from axtool.ops.arithmetic import LIMITS, quantize_host
 from axtool.quant.observers import Histogram, MinMax
-from axtool.quant.weights import channel_weights
+from axtool.quant.weights import channel_weights, counts
 from axtool.types import QFormat, Quantization, Site
 
 MOST_CUT = 0.01  # of the values of a tensor
@@ -55,19 +55,17 @@ def _raised(numbers: Quantization) -> Iterator[Notice]:
 
 
 def _dead(sites: Sequence[Site], numbers: Quantization, observers: Mapping[str, MinMax]) -> Iterator[Notice]:
-    """What does nothing: channels whose weights are all zero, tensors that were always zero."""
+    """What does nothing: channels that lost all the weights they had, tensors that were always zero."""
     channels = []
     for site in sites:
         weights = numbers.weights.get(site.outputs[0])
         if weights is not None:
             rows = channel_weights(site, weights.values)
-            if rows.size and (dead := int((~rows.any(axis=1)).sum())):
-                channels.append(f"{site} {dead} of {len(rows)}")
+            lost = ~rows.any(axis=1) & counts(site, numbers.formats[site.inputs[0]], numbers.formats[site.outputs[0]])
+            if lost.any():
+                channels.append(f"{site} {int(lost.sum())} of {len(rows)}")
     if channels:
-        yield warning(
-            "dead-channels",
-            f"output channels whose weights are all zero, or too small for their scale: {_some(channels)}",
-        )
+        yield warning("dead-channels", f"output channels whose weights all became zero: {_some(channels)}")
     made = {name for site in sites for name in site.outputs}
     zero = [f"'{n}'" for n, o in observers.items() if n in made and n in numbers.formats and _always_zero(o)]
     if zero:
@@ -94,7 +92,8 @@ def levels(seen: Histogram, fmt: QFormat) -> int:
 
 def _ends(fmt: QFormat) -> tuple[float, float]:
     """What is rounded is not cut off: half a step further than the outermost levels."""
-    return (-128.5 - fmt.zero_point[0]) * fmt.scale[0], (127.5 - fmt.zero_point[0]) * fmt.scale[0]
+    low, high = LIMITS[fmt.kind]
+    return (low - 0.5 - fmt.zero_point[0]) * fmt.scale[0], (high + 0.5 - fmt.zero_point[0]) * fmt.scale[0]
 
 
 def _parts(sites: Sequence[Site], numbers: Quantization) -> Iterator[tuple[str, str, float]]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.errors import NumericsError, plural
+from axtool.ops.arithmetic import LIMITS
 from axtool.types import QFormat, Site, Weights
 
 MAC = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -111,9 +112,18 @@ def quantize_weights(
         scale[over] *= 2  # still a float32
         if (scale > LARGEST_SCALE).any():
             raise _bias_too_large(site, bias, scale_in)
+    raised &= counts(site, source, out)
     notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
     values = from_channels(site, values.astype(np.int8))
     return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
+
+
+def counts(site: Site, source: QFormat, out: QFormat) -> NDArray[np.bool_]:
+    """(cout,): whether the weights of a channel can move its output by half a step, whatever the input."""
+    low, high = LIMITS[source.kind]
+    reach = max(high - source.zero_point[0], source.zero_point[0] - low) * source.scale[0]
+    moved = np.abs(channel_weights(site)).sum(axis=1) * reach
+    return np.asarray(moved > out.scale[0] / 2)
 
 
 def _whole_multipliers(scale: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:

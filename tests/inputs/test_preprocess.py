@@ -140,3 +140,17 @@ def test_a_pipe_is_no_python_file(tmp_path):
     os.mkfifo(tmp_path / "prep.py")
     with pytest.raises(UsageError, match="is a pipe"):
         load_preprocess(f"{tmp_path / 'prep.py'}:f")
+
+
+def test_a_file_that_is_gone_or_another_one_is_not_remembered(tmp_path, monkeypatch):
+    made = {}
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "p.py").write_text(f"def f(image):\n    return image + {number}\n")
+        monkeypatch.chdir(folder)
+        made[number] = load_preprocess("p.py:f")(np.zeros((1, 1, 3), np.uint8)).max()
+    assert made == {1: 1, 2: 2}
+    (tmp_path / "2" / "p.py").unlink()
+    with pytest.raises(UsageError, match="cannot read"):
+        load_preprocess("p.py:f")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from axtool.quant.findings import findings, levels, outside
-from axtool.quant.formats import int8_format
+from axtool.quant.formats import int8_format, int16_format
 from axtool.quant.observers import Histogram
 from axtool.types import Quantization, Site, Weights
 from tests import tiny
@@ -130,13 +130,24 @@ def test_a_bias_that_raises_a_weight_scale_is_warned_of_in_compiling(work: Path)
 
 
 @pytest.mark.parametrize(("dead", "told"), [(1, ["dead-channels"]), (0, [])])
-def test_channels_whose_weights_are_all_zero_are_counted(dead: int, told: list[str]) -> None:
+def test_channels_whose_weights_all_became_zero_are_counted(dead: int, told: list[str]) -> None:
     values = np.ones((3, 2, 1, 1), np.int8)
     values[:dead] = 0
     weights = Weights(values, np.ones(3, np.float32), np.zeros(3, np.float32))
     notices = findings((CONV,), replace(numbers(x=(0.0, 1.0), y=(0.0, 1.0)), weights={"y": weights}))
     assert [notice.code for notice in notices] == told
     assert all("Conv 'c' (node 0) 1 of 3" in str(notice) for notice in notices)
+
+
+def test_channels_that_never_had_weights_are_not_told() -> None:
+    site = replace(CONV, constants={"w": np.zeros((3, 2, 1, 1), np.float32)})
+    weights = Weights(np.zeros((3, 2, 1, 1), np.int8), np.ones(3, np.float32), np.zeros(3, np.float32))
+    assert findings((site,), replace(numbers(x=(0.0, 1.0), y=(0.0, 1.0)), weights={"y": weights})) == ()
+
+
+def test_what_int16_holds_is_not_cut_off() -> None:
+    assert outside(seen(np.linspace(-1, 1, 1000)), int16_format(-1, 1)) == 0
+    assert outside(seen(np.linspace(-1, 1, 1000)), int16_format(-0.5, 0.5)) == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_tensor_that_was_always_zero_is_named() -> None:

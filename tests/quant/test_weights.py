@@ -131,9 +131,15 @@ def test_the_worst_sum_of_a_channel_fits_int32(weight_power, bias_power, zero_po
 
 
 def test_a_raised_scale_is_noted_with_its_channel():
-    source, out = QFormat("int8", (1e-6,), (0,)), QFormat("int8", (1e-3,), (0,))
+    source, out = QFormat("int8", (1e-6,), (0,)), QFormat("int8", (1e-5,), (0,))
     _, notes = quantize_weights(mac("Conv", random(3, 2, 1, 1), [0, 1e6, 0], group=1), source, out)
     assert notes == ("Conv 'layer' (node 3): weight scale raised against int32 overflow in channels 1",)
+
+
+def test_a_raised_scale_of_weights_that_never_move_the_output_is_not_noted():
+    source, out = QFormat("int8", (1e-6,), (0,)), QFormat("int8", (1e-3,), (0,))
+    _, notes = quantize_weights(mac("Conv", random(3, 2, 1, 1), [0, 1e6, 0], group=1), source, out)
+    assert notes == ()
 
 
 def test_given_weights_are_restored_to_their_own_integers():
