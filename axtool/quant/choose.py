@@ -88,6 +88,7 @@ class Choice:
         """The matrix of a site whose inputs are multiplied by their factors."""
         return scaled_gram(site, self.grams[site.outputs[0]], self.ranges.factors.get(site.inputs[0], ()))
 
+
 class Watcher(Protocol):
     """Who hears which step begins, and how far it is."""
 

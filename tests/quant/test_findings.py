@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from axtool.quant.findings import findings, levels, outside
-from axtool.quant.formats import int8_format, int16_format
+from axtool.quant.formats import int8_format
 from axtool.quant.observers import Histogram
-from axtool.types import Quantization, Site, Weights
+from axtool.types import QFormat, Quantization, Site, Weights
 from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import axtool
@@ -146,8 +146,9 @@ def test_channels_that_never_had_weights_are_not_told() -> None:
 
 
 def test_what_int16_holds_is_not_cut_off() -> None:
-    assert outside(seen(np.linspace(-1, 1, 1000)), int16_format(-1, 1)) == 0
-    assert outside(seen(np.linspace(-1, 1, 1000)), int16_format(-0.5, 0.5)) == pytest.approx(0.5, abs=0.01)
+    values = seen(np.linspace(-1, 1, 1000))
+    assert outside(values, QFormat("int16", (1 / 32767,))) == 0
+    assert outside(values, QFormat("int16", (0.5 / 32767,))) == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_tensor_that_was_always_zero_is_named() -> None:
