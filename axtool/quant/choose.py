@@ -29,13 +29,14 @@ from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import REFINEMENTS, QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
 from axtool.quant.twins import fingerprints
-from axtool.quant.widen import Budget, Step, widen
+from axtool.quant.widen import Budget, Step, noisiest, widen
 from axtool.target import Target
 from axtool.types import QFormat, Quantization, Site
 
 log = logging.getLogger("axtool")
 
 MOST_ROUNDING = 24  # samples that weights are rounded for
+MOST_WIDENED = 64  # tensors that are tried in int16
 Pairs = Sequence[tuple[Mapping[str, NDArray[Any]], Mapping[str, NDArray[Any]]]]
 
 
@@ -195,15 +196,19 @@ class _Trials:
         self.done.append(Trial(recipe, self._score(self.choice(recipe, self._statistics))))
 
     def widen(self, recipe: QuantRecipe, budget: Budget, count: Callable[[int, int], None]) -> tuple[Step, ...]:
-        """What becomes int16 in the numbers of a recipe."""
-        narrow = self.choice(recipe, self._statistics)
+        """What becomes int16 in the numbers of a recipe.
+
+        Weights are not rounded for the data meanwhile: that would take long, and the figures only become better by it.
+        """
+        narrow = self.choice(replace(recipe, round_weights=False), self._statistics)
 
         def wider(names: frozenset[str]) -> Choice:
             wide = (*self._overrides.wide, *sorted(names))
             return replace(narrow, overrides=replace(self._overrides, wide=wide))
 
+        names = self._bench.candidates(self._given, self._overrides.wide)
         return widen(
-            self._bench.candidates(self._given, self._overrides.wide),
+            noisiest(names, self._statistics.seen.observers, MOST_WIDENED),
             lambda names: self._score(wider(names)),
             lambda names: self._bench.cycles(self._numbers(wider(names))),
             budget,
@@ -229,11 +234,11 @@ class _Trials:
 
 def _widened(trials: _Trials, recipe: QuantRecipe, budget: Budget, watcher: Watcher) -> tuple[Step, ...]:
     if not trials.done:
-        raise UsageError(
-            "a budget needs samples to measure by, and none are held back from so few",
-            hint="give at least 8 calibration samples",
-            code="too-few-samples",
-        )
+        what, hint = "a budget needs samples held back to measure by", "give at least 8 calibration samples"
+        if budget.sqnr_db is not None:
+            raise UsageError(what, hint=hint, code="too-few-samples")
+        log.warning("%s, and there are none: no tensor became int16; %s", what, hint)
+        return ()
     watcher.step("widening to int16")
     steps = trials.widen(recipe, budget, watcher.count)
     for step in steps:

@@ -7,10 +7,13 @@ cycles allow it. What two tensors are worth together is measured, not added up: 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from axtool.errors import NumericsError, UsageError, plural
+from axtool.quant.observers import Histogram, MinMax
 
 MOST_DB, MOST_CYCLES = 120.0, 100.0  # of a budget
 LEAST_GAIN_DB = 0.05  # of a further tensor: less is noise
@@ -81,6 +84,27 @@ def widen(
     if budget.sqnr_db is not None and reached < budget.sqnr_db:
         raise _missed(budget, steps, reached)
     return tuple(steps)
+
+
+def noisiest(names: Sequence[str], seen: Mapping[str, MinMax], most: int) -> tuple[str, ...]:
+    """At most so many of the names, in their order: those of which int8 over all that was seen takes the largest share.
+
+    Of a tensor that nothing is known of, a natural range say, the share is that of evenly spread values.
+    """
+    if len(names) <= most:
+        return tuple(names)
+    loud = sorted(names, key=lambda name: -_noise_share(seen.get(name)))[:most]
+    return tuple(name for name in names if name in loud)
+
+
+def _noise_share(seen: MinMax | None) -> float:
+    """The noise of rounding to 255 steps, step * step / 12, as a share of the mean square."""
+    if not isinstance(seen, Histogram):
+        return 1 / 255**2 / 4
+    values, counts = seen.occupied()
+    power = float((counts * np.square(values)).sum() / max(counts.sum(), 1.0))
+    step = (max(seen.high, 0.0) - min(seen.low, 0.0)) / 255
+    return step * step / 12 / power if power else 0.0
 
 
 def _ranked(names: Sequence[str], narrow: float, score: Scored, count: Callable[[int, int], None]) -> Iterator[str]:

@@ -110,6 +110,17 @@ def test_a_budget_wants_samples_to_measure_by(net: Path) -> None:
     assert (ran.code, ran.document["error"]["code"]) == (2, "bad-option")
 
 
+def test_what_only_limits_cycles_is_no_fault_where_there_is_nothing_to_measure_by(net: Path) -> None:
+    for words in (("--budget-cycles", "+5%"), ("-O", 2)):
+        ran = compiled(net, *words, "--limit", 4)
+        assert calibration(ran)["int16"] == []
+        assert "no tensor became int16" in ran.err
+
+
+def test_everything_includes_int16(net: Path) -> None:
+    assert calibration(compiled(net, "-O", 2))["int16"]
+
+
 def test_two_budgets_are_one_too_many(net: Path) -> None:
     values = {"schema": "axtool.quant/1", "budget": {"cycles": 0.5}}
     Path("mine.yaml").write_text(yaml.safe_dump(values))

@@ -1,9 +1,11 @@
 """Which tensors become int16: in the order of what they are worth, no more than is needed or allowed."""
 
+import numpy as np
 import pytest
 
 from axtool.errors import Exit, NumericsError, UsageError
-from axtool.quant.widen import Budget, budget_of, widen
+from axtool.quant.observers import Histogram
+from axtool.quant.widen import Budget, budget_of, noisiest, widen
 
 WORTH = {"a": 1.0, "b": 4.0, "c": -1.0, "d": 2.0}  # dB, which add up here
 COST = {"a": 5, "b": 60, "c": 1, "d": 10}  # of 1,000 cycles
@@ -84,3 +86,24 @@ def test_what_is_no_share_of_cycles_is_refused(text: str):
 def test_what_is_no_sqnr_is_refused(sqnr: float):
     with pytest.raises(UsageError, match="want decibels"):
         budget_of(sqnr, None)
+
+
+def seen(values: np.ndarray) -> Histogram:
+    histogram = Histogram()
+    histogram.observe(values.astype(np.float32))
+    return histogram
+
+
+def test_of_many_tensors_those_with_the_coarsest_steps_are_tried():
+    rng = np.random.default_rng(1)
+    spread = {"a": rng.normal(0, 1, 999), "b": np.append(rng.normal(0, 1, 999), 1e4), "c": rng.normal(0, 9, 999)}
+    spread["d"] = np.append(rng.normal(0, 1, 999), 1e2)
+    assert noisiest("abcd", {name: seen(values) for name, values in spread.items()}, 2) == ("b", "d")
+
+
+def test_of_few_tensors_all_are_tried():
+    assert noisiest("abc", {}, 3) == ("a", "b", "c")
+
+
+def test_a_tensor_that_was_always_zero_has_no_noise():
+    assert noisiest("ab", {"a": seen(np.zeros(9)), "b": seen(np.linspace(0, 1, 9))}, 1) == ("b",)
