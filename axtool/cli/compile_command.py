@@ -30,7 +30,8 @@ EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs;
 LAYER_CHECK_HELP = "Name the layers that lose most, on a few samples (not with -O 0)."
 OPTIMIZE_HELP = (
     "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
-    "for the data, too, where that is better, and the most useful tensors in int16 for +5 % of cycles (slow). [default: 1]"
+    "for the data, too, where that is better, and the most useful tensors in int16 for 5 % of cycles (slow). "
+    "[default: 1]"
 )
 
 
