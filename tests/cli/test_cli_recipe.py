@@ -132,6 +132,48 @@ def test_mac_only_leaves_every_mac_and_nothing_else_on_the_device(net: Path, wor
     rows = axtool("info", "m.axm", "--json").document["support"]
     assert {row["op"] for row in rows if row["kind"] == "device"} == {"Conv", "Gemm"}
     assert {row["op"] for row in rows if row["kind"] == "host"}.isdisjoint({"Conv", "Gemm"})
+    made = formats()
+    assert {name: made[name].kind for name in ("a", "b", "y")} == dict.fromkeys(("a", "b", "y"), "int16")
+    assert {made[name].kind for name in ("x", "r")} == {"int8"}
+
+
+def test_int16_holds_for_all_tensors_that_share_a_format_and_explain_names_the_entry(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"op": "Relu"}, "format": "int16"}, {"match": {"name": "q"}, "format": "int16"}])
+    why = reasons(net, "--recipe", mine)
+    assert why["r"].endswith("; int16 by layer entry 1 of recipe 'mine'")
+    assert why["q"].endswith("; int16 by layer entry 2 of recipe 'mine'")
+    made = formats()
+    assert {name for name in ("x", "r", "b", "s", "q", "y") if made[name].kind == "int16"} == {"r", "q"}
+    assert axtool("verify", "m.axm", "--against", net, "--data", "d.npz", "--layers", "-q").code == 0
+
+
+def test_a_later_int8_takes_int16_back(net: Path, work: Path) -> None:
+    layers = [{"match": {"op": ["Relu", "Add"]}, "format": "int16"}, {"match": {"name": "r"}, "format": "int8"}]
+    why = reasons(net, "--recipe", recipe(work, layers))
+    assert {name: formats()[name].kind for name in ("r", "s")} == {"r": "int8", "s": "int16"}
+    assert "recipe" not in why["r"]
+
+
+def test_int16_and_a_range_of_one_tensor_go_together(net: Path, work: Path) -> None:
+    mine = recipe(work, [{"match": {"name": "s"}, "format": "int16", "range": [-4, 4]}])
+    compiled(net, "--recipe", mine, "-q", out="a.axm")
+    assert formats("a.axm")["s"].kind == "int16"
+    assert 4 / 32767 <= formats("a.axm")["s"].scale[0] < 9 / 32767  # with room beyond the range
+    stored = axtool("info", "a.axm", "--json").document["quantization"]["recipe"]
+    (work / "back.yaml").write_text(yaml.safe_dump(stored))
+    compiled(net, "--recipe", "back.yaml", "-q", out="b.axm")
+    assert (work / "a.axm").read_bytes() == (work / "b.axm").read_bytes()
+
+
+def test_int16_of_an_op_that_has_no_such_form_is_refused_with_the_reason(work: Path) -> None:
+    pool = "y = MaxPool <kernel_shape=[2,2], strides=[2,2]> (a)"
+    graph = f"(float[1,4,8,8] x) => (float[1,4,4,4] y) {{ a = Conv(x, w) {pool} }}"
+    np.savez(work / "d.npz", x=np.random.default_rng(3).normal(0, 1, (8, 4, 8, 8)).astype(np.float32))
+    model = tiny.save(work / "pool.onnx", graph, {"w": (4, 4, 1, 1)})
+    mine = recipe(work, [{"match": {"op": "MaxPool"}, "format": "int16"}])
+    ran = axtool("compile", model, "--calib", "d.npz", "--recipe", mine, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "not-int16")
+    assert "MaxPool" in ran.document["error"]["message"]
 
 
 def test_a_model_of_which_the_recipe_leaves_nothing_is_refused_with_the_reasons(net: Path, work: Path) -> None:
