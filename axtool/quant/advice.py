@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from axtool.quant.decibels import finite
 from axtool.quant.layers import Energy, LayerFigures
 from axtool.quant.weights import channel_weights
-from axtool.target import Target
 from axtool.types import Quantization, Site
 
 SHOWN = 3
@@ -68,7 +67,7 @@ class Context:
     numbers: Sequence[Quantization]
     figures: Mapping[str, LayerFigures]  # by tensor
     energy: Mapping[str, Energy]  # of what layers read
-    target: Target
+    wide: frozenset[str]  # tensors that could be int16
     rounded: bool = False  # the weights are rounded for the data already
 
 
@@ -113,7 +112,8 @@ def _coarse(figures: LayerFigures, name: str, context: Context) -> Finding:
         cause = f"rare values set its range: most are within {2 * rms:.1f} of 255 steps"
         widened = _widened(figures, cause, name, context)
         return Finding(figures, cause, f"--method percentile or mse, or {widened.advice}", widened.recipe)
-    return _widened(figures, "255 steps are too coarse for its values", name, context)
+    steps = 2**16 - 2 if figures.format.kind == "int16" else 255
+    return _widened(figures, f"{steps:,} steps are too coarse for its values", name, context)
 
 
 def _mac(figures: LayerFigures, site: Site, context: Context) -> Finding:
@@ -136,9 +136,9 @@ def _mac(figures: LayerFigures, site: Site, context: Context) -> Finding:
 
 
 def _widened(figures: LayerFigures, cause: str, tensor: str, context: Context) -> Finding:
-    """int16 for a tensor, where the device has it; else the layer on the host."""
+    """int16 for a tensor, where the device can and it is not yet; else the layer on the host."""
     maker = next((site for site in context.sites if tensor in site.outputs), None)
-    if maker is None or "int16" not in context.target.formats:
+    if maker is None or tensor not in context.wide or _format(tensor, context) == "int16":
         origin = figures.layer.origin
         return _on_host(figures, cause, origin[0] if origin else figures.layer.name)
     recipe = {"match": {"name": maker.name}, "format": "int16"}
@@ -156,6 +156,10 @@ def _line(recipe: Mapping[str, Any]) -> str:
 
 def _weights(site: Site, context: Context) -> bool:
     return any(site.outputs[0] in numbers.weights for numbers in context.numbers)
+
+
+def _format(tensor: str, context: Context) -> str:
+    return next((n.formats[tensor].kind for n in context.numbers if tensor in n.formats), "")
 
 
 def _reason(figures: LayerFigures, context: Context) -> str:

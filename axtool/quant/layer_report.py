@@ -21,6 +21,8 @@ from axtool.quant.calibrate import held_back
 from axtool.quant.layers import FEW_LEVELS, LayerFigures, check_layers
 from axtool.quant.observe import Progress
 from axtool.quant.tie_costs import TieCost, tie_costs, tie_notices
+from axtool.quant.ties import tie
+from axtool.quant.wide import candidates
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.model import HostSession
 from axtool.target import Target
@@ -65,7 +67,8 @@ def report_layers(
     `numbers` are of the device stages, `factors` as of `check_layers`, `rounded` says that the weights were rounded for
     the data.
     """
-    sites = [sites_of(stage.model) for stage in stages if stage.kind == "device"]
+    devices = [stage for stage in stages if stage.kind == "device"]
+    sites = [sites_of(stage.model) for stage in devices]
     if samples is None:
         ties = _ties(sites, numbers, {})
         return LayerReport(ties=ties, notices=tie_notices(ties))
@@ -74,8 +77,11 @@ def report_layers(
     sessions = [HostSession(s) if isinstance(s, HostStage) else DeviceSession(s.plan, freeze=False) for s in made]
     figures, energy = check_layers(stages, sessions, chosen, target, factors, progress)
     by_tensor = {row.layer.outputs[0]: row for row in figures}
+    wide = frozenset(
+        name for stage, rows in zip(devices, sites, strict=True) for name in _could_be_int16(stage, rows, target)
+    )
     flat = [site for rows in sites for site in rows]
-    worst = worst_layers(figures, Context(flat, numbers, by_tensor, energy, target, rounded))
+    worst = worst_layers(figures, Context(flat, numbers, by_tensor, energy, wide, rounded))
     ties = _ties(sites, numbers, by_tensor)
     outputs = [name for program in programs for name in program.outputs]
     notices = (*tie_notices(ties), *part_notices(flat, by_tensor, outputs))
@@ -127,6 +133,14 @@ def _ties(
     sites: Sequence[Sequence[Site]], numbers: Sequence[Quantization], figures: Mapping[str, LayerFigures]
 ) -> tuple[TieCost, ...]:
     return tuple(cost for rows, stage in zip(sites, numbers, strict=True) for cost in tie_costs(rows, stage, figures))
+
+
+def _could_be_int16(stage: Stage, sites: Sequence[Site], target: Target) -> Iterator[str]:
+    """Tensors whose group of one format can be int16."""
+    roots = set(candidates(sites, stage.inputs, stage.outputs, target, stage.given))
+    yield from (
+        name for name, root in tie(sites, stage.inputs, stage.outputs, stage.given).root.items() if root in roots
+    )
 
 
 def _values(program: Program) -> int:

@@ -9,8 +9,6 @@ import numpy as np
 from axtool.quant.advice import Context, Finding, worst_layers
 from axtool.quant.layers import Energy, LayerFigures
 from axtool.quant.weights import quantize_weights
-from axtool.target import Target
-from axtool.target_file import load_target
 from axtool.types import Layer, QFormat, Quantization, Site, Weights
 from tests import tiny
 
@@ -18,8 +16,7 @@ STEP = QFormat("int8", (0.1,), (0,))
 RNG = np.random.default_rng(0)
 
 
-def target(*formats: str) -> Target:
-    return replace(load_target("qc-u-1d7-16mb"), formats=formats)
+WIDE, NARROW = frozenset("xy"), frozenset[str]()
 
 
 def conv(scale: float = 1.0, weights: np.ndarray | None = None) -> Site:
@@ -37,13 +34,19 @@ def figures(output: str = "y", **sums: float) -> LayerFigures:
 
 
 def found(
-    row: LayerFigures, site: Site, numbers: Quantization, chip: Target, *, power: float = 4.0, rounded: bool = False
+    row: LayerFigures,
+    site: Site,
+    numbers: Quantization,
+    wide: frozenset[str],
+    *,
+    power: float = 4.0,
+    rounded: bool = False,
 ) -> Finding:
     maker = Site("Conv", "b", 0, ("in",), ("x",))
     step = numbers.formats["x"].scale[0]
     channels = site.constants["w"].shape[1]
     energy = Energy(step, 100, np.full(channels, 100 * power / step**2), np.full(channels, 100 / 12))
-    (finding,) = worst_layers([row], Context((maker, site), (numbers,), {"y": row}, {"x": energy}, chip, rounded))
+    (finding,) = worst_layers([row], Context((maker, site), (numbers,), {"y": row}, {"x": energy}, wide, rounded))
     return finding
 
 
@@ -54,21 +57,21 @@ def numbers(site: Site, why: str = "observed", x: QFormat = STEP) -> Quantizatio
 
 def test_values_outside_the_range_ask_for_more_samples() -> None:
     site = conv()
-    finding = found(figures(single=4e3, cut=3e3, stored=3.5e3, saturated=50), site, numbers(site), target("int8"))
+    finding = found(figures(single=4e3, cut=3e3, stored=3.5e3, saturated=50), site, numbers(site), NARROW)
     assert finding.cause == "5 % of the values lie outside its range"
     assert "--method minmax" in finding.advice
 
 
 def test_steps_that_are_too_coarse_ask_for_int16() -> None:
     site = conv()
-    finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), target("int8", "int16"))
+    finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), WIDE)
     assert finding.cause == "255 steps are too coarse for its values"
     assert finding.recipe == {"match": {"name": "c"}, "format": "int16"}
 
 
 def test_a_chip_without_int16_leaves_the_host() -> None:
     site = conv()
-    finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), target("int8"))
+    finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), NARROW)
     assert finding.recipe == {"match": {"name": "c"}, "format": "float"}
     assert "float on the host" in finding.advice
 
@@ -76,23 +79,21 @@ def test_a_chip_without_int16_leaves_the_host() -> None:
 def test_a_tie_with_a_wider_tensor_is_told_with_its_factor() -> None:
     site = conv()
     row = figures(single=4e3, stored=3.5e3, low=0.0, high=25.5)
-    finding = found(row, site, numbers(site, "as the input of MaxPool 'm' (node 3)"), target("int8", "int16"))
+    finding = found(row, site, numbers(site, "as the input of MaxPool 'm' (node 3)"), WIDE)
     assert finding.cause.startswith("its range is 10 times too wide (as the input of MaxPool 'm'")
 
 
 def test_a_range_set_by_rare_values_asks_for_another_method() -> None:
     site = conv()
     row = figures(signal=1e3, single=1e2, stored=0.9e2)
-    finding = found(row, site, numbers(site), target("int8", "int16"))
+    finding = found(row, site, numbers(site), WIDE)
     assert finding.cause.startswith("rare values set its range")
     assert "--method percentile or mse, or int16" in finding.advice
 
 
 def test_a_coarse_input_asks_for_int16_there() -> None:
     site = conv()
-    finding = found(
-        figures(single=4e3, stored=1e2), site, numbers(site, x=QFormat("int8", (1.0,), (0,))), target("int16")
-    )
+    finding = found(figures(single=4e3, stored=1e2), site, numbers(site, x=QFormat("int8", (1.0,), (0,))), WIDE)
     assert finding.cause == "the rounding of 'x', which it reads"
     assert finding.recipe == {"match": {"name": "b"}, "format": "int16"}
 
@@ -101,10 +102,10 @@ def test_coarse_weights_ask_for_rounding_for_the_data() -> None:
     values = RNG.normal(0, 0.01, (4, 300, 1, 1)).astype(np.float32)
     values[:, 0] = 10  # one large weight sets the scale of its channel
     site = conv(weights=values)
-    wanted = found(figures(single=4e3, stored=1e2), site, numbers(site), target("int16"), power=100.0)
+    wanted = found(figures(single=4e3, stored=1e2), site, numbers(site), WIDE, power=100.0)
     assert (wanted.cause, wanted.recipe) == ("its weights are too coarse", None)
     assert wanted.advice.startswith("-O 2")
-    again = found(figures(single=4e3, stored=1e2), site, numbers(site), target("int16"), power=100.0, rounded=True)
+    again = found(figures(single=4e3, stored=1e2), site, numbers(site), WIDE, power=100.0, rounded=True)
     assert again.recipe == {"match": {"name": "c"}, "format": "float"}
 
 
@@ -112,13 +113,13 @@ def test_a_weight_scale_that_was_raised_is_the_cause() -> None:
     site = conv()
     coarse = Weights(np.zeros((4, 3, 1, 1), np.int8), np.full(4, 9, np.float32), np.zeros(4, np.float32))
     raised = replace(numbers(site), weights={"y": coarse}, warnings=(f"{site}: weight scale raised",))
-    assert "raised against overflow" in found(figures(single=4e3, stored=1e2), site, raised, target("int16")).cause
+    assert "raised against overflow" in found(figures(single=4e3, stored=1e2), site, raised, WIDE).cause
 
 
 def test_the_worst_come_first_and_those_that_lose_next_to_nothing_are_not_named() -> None:
     site = conv()
     rows = [figures(f"t{i}", single=loss, stored=loss) for i, loss in enumerate((1e1, 4e3, 2e3, 9e3, 3e3))]
-    named = worst_layers(rows, Context((site,), (numbers(site),), {}, {}, target("int16")))
+    named = worst_layers(rows, Context((site,), (numbers(site),), {}, {}, WIDE))
     assert [finding.figures.layer.outputs[0] for finding in named] == ["t3", "t1", "t4"]
 
 
@@ -126,7 +127,7 @@ def test_a_layer_that_only_moves_values_is_not_named() -> None:
     site = conv()
     moved = numbers(site, "as the input of MaxPool 'm' (node 3)")
     row = figures(single=4e3, stored=3.9e3)
-    assert worst_layers([row], Context((site,), (moved,), {}, {}, target("int16"))) == ()
+    assert worst_layers([row], Context((site,), (moved,), {}, {}, WIDE)) == ()
 
 
 def test_the_layer_that_is_named_is_the_one_that_was_spoilt(work) -> None:
