@@ -3,7 +3,8 @@
 1. A node that breaks a limit goes to the host.
 2. A device piece ends at its last MAC, pooling or resize op. What trails behind goes to the host (box decoding, DFL,
    Softmax, the Reshapes and Concats before them), except activations right behind a device op and residual sums and
-   products of two device tensors. A model without any such op keeps all that fits.
+   products of two device tensors. A model without any such op keeps all that fits, but for a Concat that only feeds
+   results: its parts leave the device with scales of their own.
 3. An op without weights that only the host reads goes to the host where fewer numbers leave the device without it: the
    mean and the difference of a LayerNorm whose input the host reads as well. Nothing is rounded then but that input.
 4. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
@@ -17,6 +18,7 @@ from math import prod
 
 from axtool.ops.costs import macs
 from axtool.ops.limits import Reason
+from axtool.ops.moves import MOVES
 from axtool.types import Site
 
 MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -72,7 +74,7 @@ def place(graph: Graph, limits: Sequence[tuple[Reason, ...]], wanted: Collection
     trimmed = any(site.op in CORE_OPS for site in graph.sites)
     device = {at for at, broken in enumerate(limits) if not broken}
     while True:
-        tail = _tail(graph, device) if trimmed else set[int]()
+        tail = _tail(graph, device) if trimmed else _joins(graph, device)
         device -= tail
         fewer = _fewer(graph, device) if trimmed else set[int]()
         device -= fewer
@@ -98,6 +100,20 @@ def _tail(graph: Graph, device: set[int]) -> set[int]:
         if _belongs(graph, at, kept):
             kept.add(at)
     return device - kept
+
+
+def _joins(graph: Graph, device: set[int]) -> set[int]:
+    """Concats that only feed results, and what moves their values there; none where nothing else would be left."""
+    last: set[int] = set()  # nothing but joining and moving follows on the device
+    for at in reversed(range(len(graph.sites))):
+        joins = graph.sites[at].op == "Concat" or graph.sites[at].op in MOVES
+        if at in device and joins and all(after in last or after not in device for after in graph.after[at]):
+            last.add(at)
+    behind: set[int] = set()
+    for at in sorted(last):
+        if graph.sites[at].op == "Concat" or any(before in behind for before in graph.before[at]):
+            behind.add(at)
+    return behind if device - last else set()
 
 
 def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:

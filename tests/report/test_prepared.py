@@ -49,10 +49,10 @@ def test_compile_says_how_pictures_become_inputs_and_what_is_a_default(tiny_mode
 
 
 def test_a_function_of_the_users_own_is_named(tiny_models: Tiny, work: Path) -> None:
-    (work / "p.py").write_text("import numpy as np\ndef f(image):\n    return np.zeros((1, 3, 16, 16), np.float32)\n")
-    words = ("compile", tiny_models / "cls.onnx", "--calib", tiny_models / "picture.png", "--preprocess", "p.py:f")
+    (work / "zeros.py").write_text("import numpy as np\ndef f(image):\n    return np.zeros((1, 3, 16, 16), np.float32)\n")
+    words = ("compile", tiny_models / "cls.onnx", "--calib", tiny_models / "picture.png", "--preprocess", "zeros.py:f")
     ran = axtool(*words)
-    assert (ran.code, "by p.py: give --preprocess" in ran.out) == (0, True), ran.err
+    assert (ran.code, "by zeros.py: give --preprocess" in ran.out) == (0, True), ran.err
 
 
 def test_ranges_bring_the_preparation_they_were_measured_with(tiny_models: Tiny, work: Path) -> None:
