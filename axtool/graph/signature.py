@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import TYPE_CHECKING
+
 import onnx_ir as ir
 
 from axtool.errors import UnsupportedError
 from axtool.types import TensorSpec
+
+if TYPE_CHECKING:
+    import onnx
 
 _ARRAYS = {
     getattr(ir.DataType, name)
@@ -58,7 +64,23 @@ def _no_array(kind: str, value: ir.Value) -> str:
 
 def to_bytes(model: ir.Model) -> bytes:
     """The serialized ONNX model."""
-    return bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+    return serialized(ir.to_proto(model))
+
+
+def serialized(proto: onnx.ModelProto) -> bytes:
+    """The bytes of a model. Raises UnsupportedError for one that does not fit the 2 GB that a message may have."""
+    from google.protobuf.message import EncodeError
+
+    try:
+        return bytes(proto.SerializeToString(deterministic=True))
+    except EncodeError as error:
+        largest = max(proto.graph.initializer, key=lambda tensor: prod(tensor.dims), default=None)
+        name = "" if largest is None else f", its largest tensor is '{largest.name}'"
+        raise UnsupportedError(
+            f"a part of the model that has to run in one piece takes more than 2 GB{name}",
+            hint="split large tensors, or end the model before them with --outputs",
+            code="part-too-large",
+        ) from error
 
 
 def _spec(value: ir.Value) -> TensorSpec:

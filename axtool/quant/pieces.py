@@ -6,10 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from axtool.graph.signature import serialized
+
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 BUDGET_BYTES = 16 << 20
+MOST_WEIGHTS = 1 << 30  # bytes in one piece: a model in memory must stay below 2 GB
 
 
 @dataclass(frozen=True)
@@ -66,21 +69,24 @@ def _whole(proto: ModelProto, nodes: list[NodeProto], wanted: set[str], observed
         if graph.input[index].name not in used or graph.input[index].name in constants:
             del graph.input[index]
     inputs = tuple(value.name for value in graph.input)
-    return Piece(proto.SerializeToString(), inputs, outputs, tuple(name for name in outputs if name in observed))
+    return Piece(serialized(proto), inputs, outputs, tuple(name for name in outputs if name in observed))
 
 
 def _groups(nodes: list[NodeProto], graph: GraphProto, observed: set[str], budget_bytes: int) -> list[list[NodeProto]]:
-    """Runs of nodes whose observed outputs stay within the budget."""
+    """Runs of nodes whose observed outputs stay within the budget, and whose weights fit one model."""
     sizes = _sizes(graph)
+    weights = {tensor.name: tensor.ByteSize() for tensor in graph.initializer}
     groups: list[list[NodeProto]] = []
-    spent = budget_bytes + 1
+    spent, held = budget_bytes + 1, set[str]()
     for node in nodes:
         cost = sum(sizes.get(name, 0) for name in node.output if name in observed)
-        if not groups or (cost and spent + cost > budget_bytes):
+        own = _reads([[node]]) & weights.keys()
+        heavy = held and not own <= held and sum(weights[name] for name in held | own) > MOST_WEIGHTS
+        if not groups or (cost and spent + cost > budget_bytes) or heavy:
             groups.append([])
-            spent = 0
+            spent, held = 0, set()
         groups[-1].append(node)
-        spent += cost
+        spent, held = spent + cost, held | own
     return groups
 
 
@@ -105,7 +111,7 @@ def _piece(proto: ModelProto, nodes: list[NodeProto], outputs: tuple[str, ...], 
     body.input.extend(infos[name] for name in inputs)
     body.output.extend(infos.get(name) or onnx.ValueInfoProto(name=name) for name in outputs)
     body.value_info.extend(info for info in graph.value_info if info.name in made and info.name not in outputs)
-    return Piece(piece.SerializeToString(), inputs, outputs, observed)
+    return Piece(serialized(piece), inputs, outputs, observed)
 
 
 def _alive(graph: GraphProto, wanted: set[str]) -> list[NodeProto]:

@@ -116,6 +116,16 @@ def test_no_piece_exposes_more_than_the_budget():
     assert [piece.inputs for piece in pieces] == [("x",), ("p",)]
 
 
+def test_no_piece_holds_more_weights_than_fit_one_model(monkeypatch):
+    proto = ir.to_proto(stage(NET).model)
+    monkeypatch.setattr("axtool.quant.pieces.MOST_WEIGHTS", 1)
+    pieces = cut(proto, ["r", "d", "y"], [])
+    weights = [len(onnx.load_model_from_string(piece.model).graph.initializer) for piece in pieces]
+    assert len(pieces) > 1
+    assert max(weights) < len(proto.graph.initializer)
+    assert [name for piece in pieces for name in piece.observed] == ["r", "d", "y"]
+
+
 def test_nodes_that_nothing_observed_reads_are_not_run():
     (piece,) = cut(ir.to_proto(stage(NET).model), ["r"], [])
     assert [node.op_type for node in onnx.load_from_string(piece.model).graph.node] == ["Conv", "Relu"]

@@ -49,7 +49,8 @@ def test_compile_says_how_pictures_become_inputs_and_what_is_a_default(tiny_mode
 
 
 def test_a_function_of_the_users_own_is_named(tiny_models: Tiny, work: Path) -> None:
-    (work / "zeros.py").write_text("import numpy as np\ndef f(image):\n    return np.zeros((1, 3, 16, 16), np.float32)\n")
+    source = "import numpy as np\ndef f(image):\n    return np.zeros((1, 3, 16, 16), np.float32)\n"
+    (work / "zeros.py").write_text(source)
     words = ("compile", tiny_models / "cls.onnx", "--calib", tiny_models / "picture.png", "--preprocess", "zeros.py:f")
     ran = axtool(*words)
     assert (ran.code, "by zeros.py: give --preprocess" in ran.out) == (0, True), ran.err

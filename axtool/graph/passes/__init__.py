@@ -25,6 +25,7 @@ from axtool.graph.passes.fold_pad import fold_pad
 from axtool.graph.passes.fuse_clip import fuse_clip
 from axtool.graph.passes.fuse_gates import fuse_gates
 from axtool.graph.passes.import_integer import import_integer
+from axtool.graph.passes.import_nbits import import_nbits
 from axtool.graph.passes.import_qoperator import import_qoperator
 from axtool.graph.passes.infer import infer_shapes
 from axtool.graph.passes.merge_duplicates import merge_duplicates
@@ -57,6 +58,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("widen-floats", widen_floats),
     Pass("import-integer", import_integer),
     Pass("import-qoperator", import_qoperator, reshapes=True),
+    Pass("import-nbits", import_nbits, reshapes=True),
     Pass("absorb-qdq", absorb_qdq, reshapes=True),
     Pass("fold-constants-again", fold_constants),
     Pass("normalize-arithmetic", normalize_arithmetic, again=True),

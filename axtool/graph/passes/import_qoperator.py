@@ -42,7 +42,9 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("com.microsoft", "QGemm"): Form("Gemm", (0, 3), 7, weight_axis=1, bias=6),
 }
 # The ops of onnxruntime's own domain that the passes make standard ones of.
-CONTRIBUTED = frozenset(op for domain, op in FORMS if domain) | {"QLinearConcat", "QuantizeLinear", "DequantizeLinear"}
+CONTRIBUTED = frozenset(op for domain, op in FORMS if domain) | {
+    "QLinearConcat", "QuantizeLinear", "DequantizeLinear", "MatMulNBits",
+}  # fmt: skip
 
 
 def import_qoperator(work: Work) -> int:
