@@ -69,11 +69,11 @@ def to_bytes(model: ir.Model) -> bytes:
 
 def serialized(proto: onnx.ModelProto) -> bytes:
     """The bytes of a model. Raises UnsupportedError for one that does not fit the 2 GB that a message may have."""
-    from google.protobuf.message import EncodeError
-
     try:
         return bytes(proto.SerializeToString(deterministic=True))
-    except EncodeError as error:
+    except Exception as error:
+        if type(error).__name__ != "EncodeError":  # of protobuf, whose classes have no types
+            raise
         largest = max(proto.graph.initializer, key=lambda tensor: prod(tensor.dims), default=None)
         name = "" if largest is None else f", its largest tensor is '{largest.name}'"
         raise UnsupportedError(

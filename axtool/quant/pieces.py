@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from axtool.graph.signature import serialized
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 BUDGET_BYTES = 16 << 20
-MOST_WEIGHTS = 1 << 30  # bytes in one piece: a model in memory must stay below 2 GB
+MOST_WEIGHTS = 1 << 30  # bytes in one piece, 4 an element: a model in memory must stay below 2 GB
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _whole(proto: ModelProto, nodes: list[NodeProto], wanted: set[str], observed
 def _groups(nodes: list[NodeProto], graph: GraphProto, observed: set[str], budget_bytes: int) -> list[list[NodeProto]]:
     """Runs of nodes whose observed outputs stay within the budget, and whose weights fit one model."""
     sizes = _sizes(graph)
-    weights = {tensor.name: tensor.ByteSize() for tensor in graph.initializer}
+    weights = {tensor.name: 4 * prod(tensor.dims) for tensor in graph.initializer}
     groups: list[list[NodeProto]] = []
     spent, held = budget_bytes + 1, set[str]()
     for node in nodes:

@@ -6,6 +6,8 @@ w = (q - zero point) * scale of the block. The device quantizes them anew, with 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -20,15 +22,13 @@ def import_nbits(work: Work) -> int:
 
 def _import(work: Work, node: ir.Node) -> bool:
     packed, scale, zero, groups, bias = (_given(node, at) for at in range(1, 6))
-    arrays = [None if value is None else constant(value) for value in (packed, scale, zero, groups)]
-    if packed is None or any(
-        a is None and v is not None for a, v in zip(arrays, (packed, scale, zero, groups), strict=True)
-    ):
-        return False  # not constant
-    weights = unpacked(
-        arrays[0], arrays[1], arrays[2], arrays[3],
-        *(node.attributes[name].as_int() for name in ("K", "N", "block_size")), bits=_bits(node),
-    )  # fmt: skip
+    codes, steps = constant(packed), constant(scale)
+    middle, order = (None if value is None else constant(value) for value in (zero, groups))
+    unknown = [value is not None and array is None for value, array in ((zero, middle), (groups, order))]
+    if packed is None or codes is None or steps is None or any(unknown):
+        return False
+    k, n, block = (node.attributes[name].as_int() for name in ("K", "N", "block_size"))
+    weights = unpacked(codes, steps, middle, order, k, n, block, bits=_bits(node))
     made = work.add_constant(weights, f"{packed.name}_dequantized")
     data = node.inputs[0]
     if bias is None:
@@ -43,7 +43,7 @@ def _import(work: Work, node: ir.Node) -> bool:
 def unpacked(
     packed: NDArray[np.uint8],
     scale: NDArray[np.floating],
-    zero: NDArray[np.generic] | None,
+    zero: NDArray[Any] | None,
     groups: NDArray[np.int32] | None,
     k: int,
     n: int,
