@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx
 
 LARGEST_FILE = 2_000_000_000  # bytes that protobuf takes in one piece
-FIRST_IR_VERSION = 7  # of the first file format that goes with opset 13
+IR_VERSIONS = {13: 7, 21: 10}  # the first file formats that go with these opsets
 UNCHANGED = ("QuantizeLinear", "DequantizeLinear")  # but for the axis of scales that opset 13 added
 HIDDEN = "ax.kept"
 
@@ -33,7 +33,7 @@ def to_standard(model: ir.Model, opset: int, producer: tuple[str, str]) -> bytes
         raise UnsupportedError(
             f"{size:,} bytes of weights are too many for one .onnx file", hint="leave out --emit", code="emit-too-large"
         )
-    model.ir_version = max(model.ir_version, FIRST_IR_VERSION)
+    model.ir_version = max(model.ir_version, IR_VERSIONS[opset])
     model.producer_name, model.producer_version = producer
     proto: onnx.ModelProto = ir.to_proto(model)
     if model.opset_imports.get("", opset) < opset:

@@ -1,9 +1,9 @@
 """A clean model and the numbers of its device stages  ->  the bytes of a standard QDQ ONNX model.
 
 onnxruntime, with its graph optimizations off, computes in it what the device computes: every tensor that the device
-holds in int8 is rounded by a QuantizeLinear and DequantizeLinear pair of the same format, weights are int8 with one
-scale for each output channel, biases int32. What the device never rounds (the sum before a fused clamp or activation)
-has no pair. Host stages stay float.
+holds in int8 or int16 is rounded by a QuantizeLinear and DequantizeLinear pair of the same format, weights are int8
+with one scale for each output channel, biases int32. What the device never rounds (the sum before a fused clamp or
+activation) has no pair. Host stages stay float.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.graph.standard import to_standard
 from axtool.ops.arithmetic import quantize_host
+from axtool.ops.elements import narrow
 from axtool.ops.limits_elementwise import BINARY
 from axtool.ops.limits_mac import MAC
 from axtool.plan.lower import lowered
@@ -31,6 +32,7 @@ from axtool.target import Target
 from axtool.types import QFormat, Quantization, Site, Weights
 
 OPSET = 13  # the first with a scale for each channel
+WIDE_OPSET = 21  # the first in which int16 is rounded to
 Real = NDArray[np.float64]
 
 
@@ -39,22 +41,25 @@ def emit_qdq(
 ) -> bytes:
     """`model` is the clean one that `split` cut; `numbers` are its device stages with theirs. `model` is left as it is.
 
-    Raises UnsupportedError where the result cannot be written as one file of opset 13 or newer.
+    Raises UnsupportedError where the result cannot be written as one file of opset 13 or newer, of 21 with int16.
     """
     copy = attach(model.clone())
     graph = QdqGraph(copy.graph)
+    opset = OPSET
     for stage, quantization in numbers:
         sites = sites_of(stage.model)
         built = lowered(sites, quantization, target, stage.inputs, stage.outputs)
         inside = {id(graph.makers[site.outputs[0]]) for site in sites}
         _Stage(graph, built, quantization.weights).write_constants(sites)
         formats = rounding(sites, built)
+        if any(tensor.format.kind == "int16" for tensor in built.tensors.values()):
+            opset = WIDE_OPSET
         for name, fmt in formats.items():
             if name in stage.inputs:  # the host reads it as it is
                 graph.rounded(name, fmt, lambda node, inside=inside: id(node) in inside)  # type: ignore[misc]
             else:
                 graph.rounded(name, fmt)
-    return to_standard(copy, OPSET, producer)
+    return to_standard(copy, opset, producer)
 
 
 def rounding(sites: Sequence[Site], built: Builder) -> dict[str, QFormat]:
@@ -90,9 +95,9 @@ class _Stage:
             at = [index for index, name in enumerate(site.inputs) if name in site.constants]
             if site.op not in BINARY or not at:
                 continue
-            if layer.op == "depthwise":
+            if narrow(layer.op) == "depthwise":
                 self._per_channel(site, at[0], self.built.sums[site.outputs[0]])
-            elif layer.op in ("add", "mul"):
+            elif narrow(layer.op) in ("add", "mul"):
                 name = next(name for name in layer.inputs if name in self.built.constants)
                 self._operand(site, at[0], self.built.tensors[name].format)
 
@@ -178,10 +183,10 @@ class _Stage:
         node.replace_input_with(at, self.graph.stored(node, values, each, site.inputs[at], axis))
 
     def _operand(self, site: Site, at: int, fmt: QFormat) -> None:
-        """A constant that varies over more than channels: an int8 tensor, as the data is."""
+        """A constant that varies over more than channels: a tensor of integers, as the data is."""
         node = self.graph.makers[site.outputs[0]]
-        values = quantize_host(self._factor(node, site, at), fmt).astype(np.int8)
-        scale, zero = np.asarray(fmt.scale[0], np.float32), np.asarray(fmt.zero_point[0], np.int8)
+        values = quantize_host(self._factor(node, site, at), fmt).astype(fmt.kind)
+        scale, zero = np.asarray(fmt.scale[0], np.float32), np.asarray(fmt.zero_point[0], fmt.kind)
         node.replace_input_with(at, self.graph.stored(node, values, scale, site.inputs[at], zero=zero))
 
     def _factor(self, node: ir.Node, site: Site, at: int) -> Real:

@@ -14,8 +14,7 @@ from axtool.quant.matches import Hit, hits, wishes
 from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.recipe_file import RecipeFile, Resolved, ResolvedEntry, Way, Widened, recipe_from_dict
-from axtool.quant.ties import tie
-from axtool.quant.wide import named_in, wide_roots
+from axtool.quant.wide import narrow_roots
 from axtool.quant.widen import Step
 from axtool.target import Target
 
@@ -59,13 +58,11 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
     sites = sites_of(front.cleaned.model)
     found = hits(file, sites, [spec.name for spec in front.inputs])
     entries = tuple(_entry(hit, [site.name for site in sites]) for hit in found)
-    overrides = overrides_of(file, found, front.parts.stages)
-    for stage in front.parts.stages:
+    narrow: dict[str, str] = {}
+    for stage in front.parts.stages if any(entry.format == "int16" for entry in file.layers) else ():
         if stage.kind == "device":
-            own = sites_of(stage.model)
-            ties = tie(own, stage.inputs, stage.outputs, usable(stage.given))
-            wide_roots(own, ties, named_in(ties, overrides.wide), target, usable(stage.given))
-    return Followed(file, entries, overrides)
+            narrow |= narrow_roots(sites_of(stage.model), stage.inputs, stage.outputs, target, usable(stage.given))
+    return Followed(file, entries, overrides_of(file, found, front.parts.stages, narrow))
 
 
 def _entry(hit: Hit, names: list[str]) -> ResolvedEntry:

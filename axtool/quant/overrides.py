@@ -6,9 +6,11 @@ Tensors that share a format change together: what an entry says of one is said o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
+from axtool.errors import UsageError
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.quant.matches import Hit
@@ -45,10 +47,14 @@ class Overrides:
         return replace(numbers, reasons={**numbers.reasons, **shown}) if shown else numbers
 
 
-def overrides_of(file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage]) -> Overrides:
-    """What the recipe changes in these stages; `found` is what its entries mean. Later entries win.
+def overrides_of(
+    file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage], narrow: Mapping[str, str] = MappingProxyType({})
+) -> Overrides:
+    """What the recipe changes in these stages; `found` is what its entries mean, `narrow` why a tensor cannot be int16.
+    Later entries win.
 
-    Warns of an entry that has something to say of tensors, none of which is on the device and open to change.
+    Warns of an entry that has something to say of tensors, none of which is on the device and open to change, and of
+    tensors that stay int8. Raises UsageError for an entry that asks for int16 where no tensor can be.
     """
     roots, given = _roots(stages)
     ranges: dict[str, Range] = {}
@@ -62,13 +68,17 @@ def overrides_of(file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage]
         if entry.format != "float" and not free:
             held = "the model brings the formats of" if mine else "the device does not have"
             log.warning("%s changes nothing: %s %s", source, held, _some(hit.tensors))
+        if entry.format == "int16":
+            faults = {name: narrow[top] for name, tops in free.items() for top in tops if top in narrow}
+            _say_narrow(source, faults, free)
         for name, tops in free.items():
             for top in tops:
                 if entry.format is not None:
                     wide.pop(top, None)
-                    if entry.format == "int16":
+                    widened = entry.format == "int16" and top not in narrow
+                    if widened:
                         wide[top] = name
-                    _note(why, (name, top), "format", f"{entry.format} by {source}" if entry.format == "int16" else "")
+                    _note(why, (name, top), "format", f"int16 by {source}" if widened else "")
                 if entry.range is not None or entry.way is not None:
                     ranges.pop(top, None)
                     methods.pop(top, None)
@@ -82,6 +92,20 @@ def overrides_of(file: RecipeFile, found: Sequence[Hit], stages: Sequence[Stage]
     told_of = {name: text for name, text in words.items() if text}
     symmetric, per_tensor = file.activations.symmetric, file.weights.granularity == "tensor"
     return Overrides(ranges, methods, tuple(wide), told_of, symmetric, per_tensor)
+
+
+def _say_narrow(source: str, faults: Mapping[str, str], asked: Collection[str]) -> None:
+    """Say which of the tensors that are to be int16 stay int8, and the first reason."""
+    if not faults:
+        return
+    if len(faults) == len(asked):
+        raise UsageError(
+            f"{source} asks for int16, and none of its tensors can be: {next(iter(faults.values()))}",
+            hint="values that an op only moves share one format",
+            code="not-int16",
+            details=tuple(dict.fromkeys(faults.values())),
+        )
+    log.warning("%s: %s stay int8: %s", source, _some(tuple(faults)), next(iter(faults.values())))
 
 
 def _note(why: dict[str, dict[str, str]], names: Iterable[str], aspect: str, text: str) -> None:

@@ -54,7 +54,8 @@ def tie_costs(
             same = [name for name in site.outputs if name and numbers.formats.get(name) == numbers.formats.get(source)]
             costs += [_moved(name, source, figures or {}) for name in same]
         elif site.op == "Concat":
-            parts = [name for name in dict.fromkeys(site.inputs) if name in numbers.formats]
+            formats = {name: numbers.formats[name] for name in site.inputs if name in numbers.formats}
+            parts = [name for name, fmt in formats.items() if fmt.kind == whole.kind]  # other widths have other steps
             factors = {name: whole.scale[0] / numbers.formats[name].scale[0] for name in parts}
             costs += [TieCost(name, site.outputs[0], factor) for name, factor in factors.items()]
     return tuple(cost for cost in costs if cost.factor > TOLD)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from axtool.errors import UsageError, nearest, plural
 from axtool.ops.wide import why_not_wide
@@ -19,6 +19,13 @@ def candidates(
     faults = _faults(sites, ties, target)
     kept = {ties.root[name] for name in given if name in ties.root}
     return tuple(root for root in dict.fromkeys(ties.root.values()) if root not in faults and root not in kept)
+
+
+def narrow_roots(
+    sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str], target: Target, given: Collection[str] = ()
+) -> dict[str, str]:
+    """The roots of the groups that cannot be int16, and why."""
+    return dict(_faults(sites, tie(sites, inputs, outputs, given), target))
 
 
 def wide_roots(
@@ -50,11 +57,6 @@ def wide_roots(
             details=problems,
         )
     return frozenset(roots)
-
-
-def named_in(ties: Ties, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of the names that are tensors of the stage."""
-    return tuple(name for name in names if name in ties.root)
 
 
 def _faults(sites: Sequence[Site], ties: Ties, target: Target) -> Mapping[str, str]:

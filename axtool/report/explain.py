@@ -36,6 +36,7 @@ def explain_text(rows: Sequence[Mapping[str, Any]]) -> str:
             row["tensor"],
             f"{row['low']:.4g}",
             f"{row['high']:.4g}",
+            row["format"],
             f"{row['scale']:.4g}",
             row["zero_point"],
             row["tie"],
@@ -43,5 +44,5 @@ def explain_text(rows: Sequence[Mapping[str, Any]]) -> str:
         )
         for row in rows
     ]
-    columns = ("tensor", "low", "high", "scale", "zero point", "tie", "why")
-    return table(columns, cells, title="Formats, all int8", right=(1, 2, 3, 4), prose=(5, 6), droppable=(4, 3))
+    columns = ("tensor", "low", "high", "format", "scale", "zero point", "tie", "why")
+    return table(columns, cells, title="Formats", right=(1, 2, 4, 5), prose=(6, 7), droppable=(5, 4))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
+from axtool.ops.arithmetic import LIMITS
 from axtool.report.compiled import tried, widened_lines, worst_lines
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
@@ -126,8 +127,7 @@ def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
         (
             row["name"], shape(row["onnx_shape"]), row["format"], f"{row['scale']:.6g}" if row["scale"] else "-",
             row["zero_point"],
-            f"{(-128 - row['zero_point']) * row['scale']:.4g} … {(127 - row['zero_point']) * row['scale']:.4g}"
-            if row["scale"] else "-",
+            _range(row),
         )
         for row in rows
     ]  # fmt: skip
@@ -136,8 +136,16 @@ def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
         cells,
         title="Tensors",
         right=(3, 4),
-        droppable=(2, 4, 3),
+        droppable=(4, 3),
     )
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    """The real numbers that a tensor can hold."""
+    if not row["scale"]:
+        return "-"
+    low, high = ((level - row["zero_point"]) * row["scale"] for level in LIMITS[row["format"]])
+    return f"{low:.4g} … {high:.4g}"
 
 
 def _memory(stage: Mapping[str, Any]) -> str:

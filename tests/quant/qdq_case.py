@@ -62,7 +62,7 @@ def emitted(
     return compiled(source, *words, spread=spread)
 
 
-def compiled(source: Path, *words: object, spread: float = 1.0) -> Emitted:
+def compiled(source: Path, *words: object, spread: float = 1.0, optimize: int | None = 0) -> Emitted:
     """A file compiled beside it, with ranges from a few random samples where it needs any."""
     rng = np.random.default_rng(11)
     proto = onnx.load(str(source))
@@ -79,7 +79,8 @@ def compiled(source: Path, *words: object, spread: float = 1.0) -> Emitted:
     data = source.with_suffix(".npz")
     np.savez(data, **{name: np.concatenate([one[name] for one in feeds]) for name in shapes})
     axm = source.with_suffix(".axm")
-    ran = tiny.axtool("compile", source, "--calib", data, "-O", 0, "-o", axm, "--emit", "qdq", "--check", *words)
+    level = () if optimize is None else ("-O", optimize)
+    ran = tiny.axtool("compile", source, "--calib", data, *level, "-o", axm, "--emit", "qdq", "--check", *words)
     assert ran.code == 0, ran.err
     return Emitted(source, axm, source.with_suffix(".qdq.onnx"), feeds)
 
