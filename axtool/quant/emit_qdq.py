@@ -52,7 +52,7 @@ def emit_qdq(
         inside = {id(graph.makers[site.outputs[0]]) for site in sites}
         _Stage(graph, built, quantization.weights).write_constants(sites)
         formats = rounding(sites, built)
-        if any(tensor.format.kind == "int16" for tensor in built.tensors.values()):
+        if any(fmt.kind == "int16" for fmt in formats.values()):
             opset = WIDE_OPSET
         for name, fmt in formats.items():
             if name in stage.inputs:  # the host reads it as it is
