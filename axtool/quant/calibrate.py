@@ -12,7 +12,7 @@ from axtool.quant.calib_cache import CalibCache
 from axtool.quant.clip import clip
 from axtool.quant.data import data_notices
 from axtool.quant.memory import check_memory, give_back, value_bytes
-from axtool.quant.observe import Feeds, Progress, Seen, StageLike, observe, observed_of, open_pieces, plan_work
+from axtool.quant.observe import Feeds, Progress, Seen, StageLike, observe, observed_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.pieces import BUDGET_BYTES
 from axtool.quant.ranges import Ranges
@@ -116,9 +116,7 @@ def gather(
 
         seen, apart = observe_in_processes(work, samples, min(jobs, count), progress, held)
     else:
-        work, sessions = open_pieces(work)
-        seen, apart = observe(work, samples, progress, held, sessions)
-        del sessions
+        seen, apart = observe(work, samples, progress, held)
         give_back()
     if not seen.facts.count:
         raise UsageError("no calibration samples", code="no-samples", hint="give a folder of images, .npz or .npy")

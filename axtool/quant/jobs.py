@@ -126,7 +126,8 @@ def _observe_part(path: str, samples: Samples, indices: range, held: Collection[
     from axtool.quant.observe import observe, open_pieces
 
     if path not in _opened:
-        _opened[path] = open_pieces(pickle.loads(Path(path).read_bytes()))
+        made: Work = pickle.loads(Path(path).read_bytes())
+        _opened[path] = made, open_pieces(made)
     work, sessions = _opened[path]
     both = observe(work, samples, None, {at for at, index in enumerate(indices) if index in held}, sessions)
     for seen in both:

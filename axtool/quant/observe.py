@@ -171,15 +171,16 @@ def _tail(stages: Sequence[StageLike], budget_bytes: int) -> tuple[list[Piece], 
     return pieces, tuple(dict.fromkeys(name for stage in stages for name in stage.outputs))
 
 
-def open_pieces(work: Work) -> tuple[Work, list[FloatSession]]:
-    """The sessions of the pieces, which have the weights, and the work without their second copy in `Piece.model`."""
+def open_pieces(work: Work) -> list[FloatSession]:
+    """The sessions of the pieces, which are left without their models."""
     from axtool.quant.session import open_session
 
     sessions = []
     for piece in work.pieces:
         give_back()  # else the peak is what reading all of the model left, and the sessions on top
-        sessions.append(open_session(piece.model))
-    return replace(work, pieces=tuple(replace(piece, model=b"") for piece in work.pieces)), sessions
+        sessions.append(open_session(piece.take()))
+    give_back()
+    return sessions
 
 
 def observe(
@@ -224,7 +225,7 @@ def run_pieces(
 
     Each value is dropped after its last reader. `begin` sees the feeds of each sample first.
     """
-    sessions = sessions or open_pieces(work)[1]
+    sessions = sessions or open_pieces(work)
     drops = _drops(work.pieces)
     total = len(samples) if isinstance(samples, Samples) else 0
     for index, feeds in enumerate(samples):
@@ -233,7 +234,8 @@ def run_pieces(
         for name, array in feeds.items():
             visit(index, name, array)
         for piece, session, dropped in zip(work.pieces, sessions, drops, strict=True):
-            results = session.run(piece.outputs, {name: values[name] for name in piece.inputs})
+            last = index == total - 1 and piece is work.pieces[-1]
+            results = session.run(piece.outputs, {name: values[name] for name in piece.inputs}, last=last)
             for name, result in zip(piece.outputs, results, strict=True):
                 visit(index, name, result)
                 values[name] = result

@@ -16,7 +16,7 @@ BUDGET_BYTES = 16 << 20
 MOST_WEIGHTS = 1 << 30  # bytes in one piece, 4 an element: a model in memory must stay below 2 GB
 
 
-@dataclass(frozen=True)
+@dataclass
 class Piece:
     """One runnable model. `outputs` are `observed`, and what later pieces and stages read."""
 
@@ -24,6 +24,11 @@ class Piece:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     observed: tuple[str, ...]
+
+    def take(self) -> bytes:
+        """The model, for the session that has the weights from here on: they are not kept twice."""
+        model, self.model = self.model, b""
+        return model
 
 
 def cut(

@@ -28,15 +28,26 @@ class FloatSession:
         options.enable_mem_pattern = False  # with it the second run takes all again, in one block beside the first
         if _one_arena():
             options.add_session_config_entry("session.use_env_allocators", "1")
+            options.add_session_config_entry(
+                "session.use_device_allocator_for_initializers", "1"
+            )  # these go in the end
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise session_error(error, _culprit(model, options) or _WHERE) from error
+        self._session._model_bytes = b""  # kept for a fallback to other providers: all weights a second time
 
-    def run(self, outputs: Sequence[str], feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
-        """The outputs, in their order: arrays, or lists of them for a sequence."""
+    def run(self, outputs: Sequence[str], feeds: Mapping[str, NDArray[Any]], *, last: bool = False) -> list[Any]:
+        """The outputs, in their order: arrays, or lists of them for a sequence. The `last` run gives the memory back
+        that all sessions share.
+        """
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        if last:
+            options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         try:
-            results: list[Any] = self._session.run(list(outputs), dict(feeds))
+            results: list[Any] = self._session.run(list(outputs), dict(feeds), options)
         except Exception as error:
             raise run_error(error, _WHERE) from error
         return results

@@ -103,7 +103,8 @@ def test_pieces_of_any_size_give_the_same_ranges():
 
 
 def test_the_sessions_of_the_pieces_have_the_only_copy_of_the_weights():
-    work, sessions = open_pieces(plan_work([stage(NET)], False)[0])
+    work, _ = plan_work([stage(NET)], False)
+    sessions = open_pieces(work)
     assert [piece.model for piece in work.pieces] == [b""]
     seen, _ = observe(work, feeds(), sessions=sessions)
     assert seen.observers["y"].range() == calibrate([stage(NET)], feeds())["y"]
