@@ -77,6 +77,17 @@ def pack_params(bias: ArrayLike, m: ArrayLike, f: ArrayLike, wsum: ArrayLike, gr
     return np.ascontiguousarray(padded.reshape(PARAM_ROWS, -1, LANES).transpose(1, 0, 2)).reshape(-1)
 
 
+def add_to_bias(params: NDArray[np.int32], more: ArrayLike, group: int = 1) -> NDArray[np.int32]:
+    """What `pack_params` made, with `more` added to the bias of each channel (modulo 2^32)."""
+    added = np.asarray(more, np.int64)
+    coutg = _share(added.size, group)
+    padded = np.zeros((group, blocks(coutg) * LANES), np.int64)
+    padded[:, :coutg] = added.reshape(group, coutg)
+    rows = params.reshape(-1, PARAM_ROWS, LANES).astype(np.int64)
+    rows[:, 0] += padded.reshape(-1, LANES)
+    return rows.astype(np.int32).reshape(-1)
+
+
 def fold_bias(bias: ArrayLike, x_zp: int, wsum: ArrayLike) -> NDArray[np.int32]:
     """bias - x_zp * sum(w), modulo 2^32: the sum over x then needs no zero point."""
     return (np.asarray(bias, np.int64) - x_zp * np.asarray(wsum, np.int64)).astype(np.int32)

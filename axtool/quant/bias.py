@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from axtool.quant.weights import INT32_MAX, channel_weights
 from axtool.types import QFormat, Site, Weights
 
-# The correction is an exact integer sum, the same on every CPU: weights and means in these parts of their steps.
-_WEIGHT_BITS = 14
-_MEAN_BITS = {"int8": 10, "int16": 2}
-_WEIGHT_MOST, _MEAN_MOST = 1 << 24, 1 << 24
+# Corrections are exact integer sums, the same on every CPU: rows of weights and values in these parts of their steps.
+_LOST_BITS, _KEPT_BITS, _VALUE_BITS = 14, 8, 10
+_MOST_ROW, _MOST_VALUE = 1 << 24, 1 << 27  # a sum over 2^12 channels still fits 64 bits
 
 
 def correct_bias(site: Site, weights: Weights, source: QFormat, mean: Sequence[float]) -> Weights:
@@ -27,17 +26,30 @@ def correct_bias(site: Site, weights: Weights, source: QFormat, mean: Sequence[f
 
     Where the input has not that many channels, or a bias would leave int32, nothing is changed.
     """
-    lost = _lost(site, weights)  # (cout, cin / group), in steps of the weights
-    cout, inputs = lost.shape
+    return _shifted(site, weights, source, _lost(site, weights), _LOST_BITS, mean)
+
+
+def follow_drift(site: Site, weights: Weights, source: QFormat, drift: Sequence[float]) -> Weights:
+    """The weights of a MAC site with a bias that takes back the `drift` of its input: for each channel, in real units,
+    the float mean minus the mean of what the device has there.
+    """
+    kept = _met(site, channel_weights(site, weights.values))
+    return _shifted(site, weights, source, kept, _KEPT_BITS, drift)
+
+
+def _shifted(
+    site: Site, weights: Weights, source: QFormat, rows: NDArray[np.float64], bits: int, values: Sequence[float]
+) -> Weights:
+    """The bias plus sum(rows * values): `rows` (cout, cin / group) in steps of the weights, `values` in real units."""
+    cout, inputs = rows.shape
     group = int(site.attrs.get("group", 1)) if site.op in ("Conv", "ConvTranspose") else 1
-    means = np.asarray(mean, np.float64) / source.scale[0]
-    if means.size != group * inputs:
+    each = np.asarray(values, np.float64) / source.scale[0]
+    if each.size != group * inputs:
         return weights
-    fine = np.clip(np.rint(lost * 2.0**_WEIGHT_BITS), -_WEIGHT_MOST, _WEIGHT_MOST).astype(np.int64)
-    mean_bits = _MEAN_BITS[source.kind]
-    steps = np.clip(np.rint(means * 2.0**mean_bits), -_MEAN_MOST, _MEAN_MOST).astype(np.int64)
+    fine = np.clip(np.rint(rows * 2.0**bits), -_MOST_ROW, _MOST_ROW).astype(np.int64)
+    steps = np.clip(np.rint(each * 2.0**_VALUE_BITS), -_MOST_VALUE, _MOST_VALUE).astype(np.int64)
     own = steps.reshape(group, inputs)[np.arange(cout) // (cout // group)]
-    delta = (fine * own).sum(axis=1).astype(np.float64) / 2.0 ** (_WEIGHT_BITS + mean_bits)
+    delta = (fine * own).sum(axis=1).astype(np.float64) / 2.0 ** (bits + _VALUE_BITS)
     unit = source.scale[0] * weights.scale.astype(np.float64)
     bias = weights.bias.astype(np.float64) + delta * unit
     fits = np.abs(bias / unit) + np.abs(delta) < INT32_MAX / 2
@@ -47,12 +59,16 @@ def correct_bias(site: Site, weights: Weights, source: QFormat, mean: Sequence[f
 def _lost(site: Site, weights: Weights) -> NDArray[np.float64]:
     """What rounding took from each weight, in steps, each tap as often as it meets the input rather than padding."""
     real = channel_weights(site) / weights.scale.astype(np.float64)[:, None]
+    return _met(site, real - channel_weights(site, weights.values))
+
+
+def _met(site: Site, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(cout, k) -> (cout, cin / group): the taps summed, each as often as it meets the input rather than padding."""
     share = tap_shares(site)
-    kept = channel_weights(site, weights.values)
-    lost = (real - kept).reshape(len(real), -1, len(share))
-    total = np.zeros(lost.shape[:2])
+    taps = rows.reshape(len(rows), -1, len(share))
+    total = np.zeros(taps.shape[:2])
     for tap, met in enumerate(share):  # one after the other: the same bits on every CPU
-        total += lost[:, :, tap] * met
+        total += taps[:, :, tap] * met
     return total
 
 

@@ -19,14 +19,15 @@ from axtool.graph.split import Stage
 from axtool.inputs.samples import Samples
 from axtool.quant.calib_cache import CalibCache
 from axtool.quant.calibrate import Statistics, gather
-from axtool.quant.equalize import equalized, factors_of, is_uneven, rescaled
+from axtool.quant.cumulative import drifts_of, samples_of
+from axtool.quant.equalize import equalized, factors_of, is_uneven, multiplied, rescaled
 from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams, scaled_gram
 from axtool.quant.observe import equalizable_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.overrides import Overrides
 from axtool.quant.ranges import Ranges
-from axtool.quant.recipe import REFINEMENTS, QuantRecipe
+from axtool.quant.recipe import REFINEMENTS, Bias, QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
 from axtool.quant.twins import fingerprints
 from axtool.quant.widen import Budget, Step, noisiest, widen
@@ -73,6 +74,7 @@ class Choice:
             symmetric=self.overrides.symmetric,
             per_tensor=self.overrides.per_tensor,
             wide=self._wide(stage),
+            drift=ranges.drift,
         )
         if changed := sum(bool(site.inputs) and site.inputs[0] in factors for site in sites):
             note = f"channels equalized before {plural(changed, 'layer')}"
@@ -134,7 +136,7 @@ def choose(
         progress=watcher.count,
     )
     held = sorted({index for index, _ in statistics.held.kept}) if choices else []
-    trials = _Trials(stages, target, given, statistics, overrides, _pairs(samples, held, statistics))
+    trials = _Trials(stages, target, given, statistics, overrides, samples, held)
     chosen = recipes[0]
     if held:
         watcher.step("trying recipes")
@@ -155,11 +157,10 @@ def choose(
     whole = statistics.together()
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    made = trials.choice(chosen, whole)
+    made = trials.choice(chosen, whole, tuple(step.tensor for step in widened))
     observers = {name: seen for name, seen in whole.seen.observers.items() if name not in made.ranges.factors}
     known = fingerprints(whole.seen.facts)
-    ranges = replace(made.ranges, wide=tuple(step.tensor for step in widened))
-    return replace(made, ranges=ranges, trials=tuple(trials.done), observers=observers, samples=known, widened=widened)
+    return replace(made, trials=tuple(trials.done), observers=observers, samples=known, widened=widened)
 
 
 class _Trials:
@@ -172,10 +173,12 @@ class _Trials:
         given: Mapping[str, QFormat],
         statistics: Statistics,
         overrides: Overrides,
-        pairs: Pairs,
+        samples: Samples,
+        held: Sequence[int],
     ) -> None:
-        self._target, self._given, self._statistics, self._pairs = target, given, statistics, pairs
-        self._overrides = overrides
+        self._target, self._given, self._statistics = target, given, statistics
+        self._overrides, self._samples = overrides, samples
+        self._pairs = _pairs(samples, held, statistics)
         self._bench = Bench(stages, target)
         own = {*overrides.ranges, *overrides.methods}  # in the units of the float model
         self._groups = [group for group in equalizable_of(stages) if own.isdisjoint(group.tensors)]
@@ -193,14 +196,17 @@ class _Trials:
 
     def run(self, recipe: QuantRecipe) -> None:
         """Try one recipe."""
-        self.done.append(Trial(recipe, self._score(self.choice(recipe, self._statistics))))
+        score = self._bench.score(self._numbers(self.choice(recipe, self._statistics)), self._pairs)
+        self.done.append(Trial(recipe, score.decibels(), score.each()))
 
     def widen(self, recipe: QuantRecipe, budget: Budget, count: Callable[[int, int], None]) -> tuple[Step, ...]:
         """What becomes int16 in the numbers of a recipe.
 
-        Weights are not rounded for the data meanwhile: that would take long, and the figures only become better by it.
+        Weights are not rounded for the data meanwhile, and biases do not follow the drift: that would take long, and
+        the figures only become better by it.
         """
-        narrow = self.choice(replace(recipe, round_weights=False), self._statistics)
+        bias: Bias = "none" if recipe.bias == "none" else "analytic"
+        narrow = self.choice(replace(recipe, round_weights=False, bias=bias), self._statistics)
 
         def wider(names: frozenset[str]) -> Choice:
             wide = (*self._overrides.wide, *sorted(names))
@@ -209,7 +215,7 @@ class _Trials:
         names = self._bench.candidates(self._given, self._overrides.wide)
         return widen(
             noisiest(names, self._statistics.seen.observers, MOST_WIDENED),
-            lambda names: self._score(wider(names)),
+            lambda names: self._bench.score(self._numbers(wider(names)), self._pairs).decibels(),
             lambda names: self._bench.cycles(self._numbers(wider(names))),
             budget,
             count,
@@ -218,18 +224,23 @@ class _Trials:
     def _numbers(self, choice: Choice) -> Callable[[Stage], Quantization]:
         return lambda stage: choice.numbers(stage, self._target, self._given)
 
-    def _score(self, choice: Choice) -> float | None:
-        return self._bench.score(self._numbers(choice), self._pairs)
-
-    def choice(self, recipe: QuantRecipe, statistics: Statistics) -> Choice:
-        """What a recipe makes of what was seen."""
+    def choice(self, recipe: QuantRecipe, statistics: Statistics, wide: tuple[str, ...] = ()) -> Choice:
+        """What a recipe makes of what was seen, with int16 for `wide`."""
         overrides = self._overrides
         ranges = overrides.over(statistics.ranges(recipe.method, recipe.percentile, overrides.methods))
         if recipe.equalize:
             ranges = rescaled(ranges, self._groups, statistics.seen.extremes.seen)
-        ranges = replace(ranges, method=str(recipe), means=ranges.means if recipe.bias == "analytic" else {})
-        grams = self.grams if recipe.round_weights else {}
-        return Choice(ranges, grams, recipe=recipe, overrides=overrides)
+        ranges = replace(ranges, method=str(recipe), wide=wide, means=ranges.means if recipe.bias != "none" else {})
+        made = Choice(ranges, self.grams if recipe.round_weights else {}, recipe=recipe, overrides=overrides)
+        return self._followed(made, statistics) if recipe.bias == "cumulative" else made
+
+    def _followed(self, choice: Choice, statistics: Statistics) -> Choice:
+        """The choice with biases that follow the drift of the device on the samples that were seen."""
+        chosen = samples_of(self._bench.stages, statistics.seen.means.samples)
+        means = multiplied(statistics.seen.means.over_samples(chosen), choice.ranges.factors)
+        feeds = list(self._samples.select(chosen))
+        drift = drifts_of(self._bench, self._numbers(choice), feeds, means)
+        return replace(choice, ranges=replace(choice.ranges, drift=drift))
 
 
 def _widened(trials: _Trials, recipe: QuantRecipe, budget: Budget, watcher: Watcher) -> tuple[Step, ...]:

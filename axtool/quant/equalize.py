@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.errors import UsageError
-from axtool.quant.ranges import Ranges
+from axtool.quant.ranges import Ranges, Rows
 from axtool.quant.weights import weight_name
 from axtool.types import Site
 
@@ -129,13 +129,18 @@ def rescaled(ranges: Ranges, groups: Sequence[Group], seen: Extremes) -> Ranges:
     The range of such a tensor is all that was seen of it and some room, whatever the method.
     """
     factors = factors_of(groups, seen)
-    means = {
-        name: tuple(mean * factor for mean, factor in zip(row, factors[name], strict=True))
-        for name, row in ranges.means.items()
-        if name in factors and len(row) == len(factors[name])
-    }
     spans = {name: _range_of(factors[name], *seen[name]) for name in factors if name in ranges and name in seen}
-    return replace(ranges, tensors={**ranges.tensors, **spans}, means={**ranges.means, **means}, factors=factors)
+    return replace(
+        ranges, tensors={**ranges.tensors, **spans}, means=multiplied(ranges.means, factors), factors=factors
+    )
+
+
+def multiplied(rows: Rows, factors: Rows) -> dict[str, tuple[float, ...]]:
+    """Means of channels, of tensors that have factors multiplied by them."""
+    return {
+        name: tuple(mean * factor for mean, factor in zip(row, factors[name], strict=True)) if name in factors else row
+        for name, row in rows.items()
+    }
 
 
 def _range_of(factors: Sequence[float], low: NDArray[Any], high: NDArray[Any]) -> tuple[float, float]:

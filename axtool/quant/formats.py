@@ -10,7 +10,7 @@ import numpy as np
 
 from axtool.errors import UsageError, nearest
 from axtool.ops.arithmetic import LIMITS
-from axtool.quant.bias import correct_bias
+from axtool.quant.bias import correct_bias, follow_drift
 from axtool.quant.gram import Gram
 from axtool.quant.rounding import round_weights
 from axtool.quant.ties import Ties, natural_ranges, tie
@@ -53,10 +53,11 @@ def quantize_stage(
     symmetric: bool = False,
     per_tensor: bool = False,
     wide: Collection[str] = (),
+    drift: Mapping[str, Sequence[float]] | None = None,
 ) -> Quantization:
-    """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input, weights
-    rounded for the data where `grams` has its output. `symmetric` activations have zero point 0, `per_tensor` weights
-    one scale a site.
+    """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input, and
+    follow its `drift`; weights are rounded for the data where `grams` has its output. `symmetric` activations have zero
+    point 0, `per_tensor` weights one scale a site.
 
     `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `wide` are
     tensors that get int16, with all that share their format. `weights` are by the name of the site's first output: in
@@ -70,7 +71,7 @@ def quantize_stage(
     weights: dict[str, Weights] = {}
     notes: list[str] = []
     raised: list[str] = []
-    corrected = rounded = 0
+    corrected = followed = rounded = 0
     for site in sites:
         if (name := weight_name(site)) is None:
             continue
@@ -83,12 +84,17 @@ def quantize_stage(
             if name not in given and site.inputs[0] in (means or {}):
                 made = correct_bias(site, made, source, (means or {})[site.inputs[0]])
                 corrected += 1
+            if name not in given and site.inputs[0] in (drift or {}):
+                made = follow_drift(site, made, source, (drift or {})[site.inputs[0]])
+                followed += 1
             weights[site.outputs[0]] = made
             raised += told
     if rounded:
         notes.append(f"weights rounded for the data in {rounded} of {len(weights)} layers with weights")
     if corrected:
         notes.append(f"bias corrected in {corrected} of {len(weights)} layers with weights")
+    if followed:
+        notes.append(f"bias follows the drift of the device in {followed} of {len(weights)} layers with weights")
     kept = {decision.tensor: decision.range for decision in decisions}
     kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
     reasons = {decision.tensor: decision.why for decision in decisions}

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from axtool.graph.split import Stage
 from axtool.ops.arithmetic import LIMITS
+from axtool.plan.alone import alone
 from axtool.plan.build import plan
 from axtool.quant.decibels import decibels, finite
 from axtool.quant.observe import Progress, Work, run_pieces
@@ -264,14 +265,6 @@ def check_layers(
     return [figures for check in checks.devices for figures in check.figures.values()], {
         name: energy for check in checks.devices for name, energy in check.energy.items()
     }
-
-
-def alone(program: Program, layer: Layer) -> Program:
-    """The program of one layer: its tensors, its constants, nothing else."""
-    names = dict.fromkeys((*layer.inputs, *layer.outputs))
-    constants = {name: program.constants[name] for name in names if name in program.constants}
-    inputs = tuple(dict.fromkeys(name for name in layer.inputs if name not in constants))
-    return Program({name: program.tensors[name] for name in names}, (layer,), constants, inputs, layer.outputs)
 
 
 def _judged(program: Program) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,11 @@ class ChannelMeans:
         if index < MOST and name in self.axes:
             self.means[index, name] = channel_mean(array, self.axes[name])
 
+    @property
+    def samples(self) -> list[int]:
+        """The samples whose means are kept, in order."""
+        return sorted({index for index, _ in self.means})
+
     def renumber(self, indices: Sequence[int]) -> None:
         """Sample i of a part is sample indices[i] of the whole."""
         self.means = {(indices[index], name): mean for (index, name), mean in self.means.items()}
@@ -35,11 +40,13 @@ class ChannelMeans:
         """Fold in the means of other samples."""
         self.means |= other.means
 
-    def over_samples(self) -> dict[str, tuple[float, ...]]:
-        """The mean over the first `MOST` samples, by tensor."""
+    def over_samples(self, chosen: Collection[int] | None = None) -> dict[str, tuple[float, ...]]:
+        """The mean over the first `MOST` samples, or the chosen ones of them, by tensor."""
         sums: dict[str, NDArray[np.float64]] = {}
         counts: dict[str, int] = {}
         for (index, name), mean in sorted(self.means.items()):
+            if chosen is not None and index not in chosen:
+                continue
             if index < MOST and sums.setdefault(name, np.zeros(mean.shape)).shape == mean.shape:
                 sums[name] += mean
                 counts[name] = counts.get(name, 0) + 1

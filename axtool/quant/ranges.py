@@ -30,6 +30,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
     # What the channels of a tensor are multiplied by; its range and its means are those of the products.
     factors: Rows = field(default_factory=dict)
     wide: tuple[str, ...] = ()  # tensors that are int16
+    drift: Rows = field(default_factory=dict)  # the float model's mean minus the device's, of what a MAC site reads
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -48,7 +49,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
         if self.preparation is not None:
             document["preparation"] = dict(self.preparation)
         document["tensors"] = {name: list(self.tensors[name]) for name in sorted(self.tensors)}
-        for key, rows in (("means", self.means), ("factors", self.factors)):
+        for key, rows in (("means", self.means), ("factors", self.factors), ("drift", self.drift)):
             if rows:
                 document[key] = {name: list(rows[name]) for name in sorted(rows)}
         if self.wide:
@@ -73,7 +74,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 code="bad-ranges",
                 details=bad,
             )
-        means, factors = _rows(document, "means", where), _rows(document, "factors", where, positive=True)
+        means, drift = _rows(document, "means", where), _rows(document, "drift", where)
+        factors = _rows(document, "factors", where, positive=True)
         samples, method = document.get("samples", 0), document.get("method", "")
         preparation = document.get("preparation")
         if preparation is not None and not isinstance(preparation, dict):
@@ -89,6 +91,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
             means=means,
             factors=factors,
             wide=tuple(wide),
+            drift=drift,
         )
 
     def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:
@@ -123,7 +126,7 @@ def ranges_text(ranges: Ranges) -> str:
     """The JSON text that `read_ranges` reads; floats survive exactly. A tensor's range, or its means, is one line."""
     lines = []
     for key, value in ranges.to_dict().items():
-        if key in ("tensors", "means", "factors"):
+        if key in ("tensors", "means", "factors", "drift"):
             rows = ",\n".join(f"  {_json(name)}: {_json(row)}" for name, row in value.items())
             lines.append(f" {_json(key)}: {{\n{rows}\n }}" if rows else f" {_json(key)}: {{}}")
         else:

@@ -11,7 +11,7 @@ from axtool.errors import UsageError
 from axtool.quant.clip import METHODS
 
 DEFAULT_PERCENTILE = 99.999
-Bias = Literal["none", "analytic"]
+Bias = Literal["none", "analytic", "cumulative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class QuantRecipe:
             "channels equalized": self.equalize,
             "weights rounded for the data": self.round_weights,
             "bias corrected": self.bias == "analytic",
+            "bias corrected layer after layer": self.bias == "cumulative",
         }
         return ", ".join([method, *(words for words, is_done in done.items() if is_done)])
 
@@ -48,9 +49,10 @@ REFINEMENTS: Mapping[str, Callable[[QuantRecipe], QuantRecipe]] = MappingProxyTy
     {
         "equalize": lambda recipe: replace(recipe, equalize=True),
         "round_weights": lambda recipe: replace(recipe, round_weights=True),
+        "cumulative": lambda recipe: replace(recipe, bias="cumulative"),
     }
 )
-REFINED: tuple[tuple[str, ...], ...] = ((), ("equalize",), tuple(REFINEMENTS))  # by level of optimization
+REFINED: tuple[tuple[str, ...], ...] = ((), ("equalize", "cumulative"), tuple(REFINEMENTS))  # by level of optimization
 
 
 def recipes_of(method: str | None, percentile: float | None, optimize: int) -> tuple[QuantRecipe, ...]:

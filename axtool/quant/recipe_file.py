@@ -195,7 +195,7 @@ class RecipeFile(_Strict):
     name: Annotated[str, Field(max_length=200)] = ""
     description: Annotated[str, Field(max_length=4096)] = ""
     recipes: Annotated[list[Way], Field(min_length=1, max_length=MOST_WAYS)] | None = None
-    refine: Annotated[list[Literal["equalize", "round_weights"]], BeforeValidator(_listed)] | None = None
+    refine: Annotated[list[Literal["equalize", "round_weights", "cumulative"]], BeforeValidator(_listed)] | None = None
     budget: Allowed | None = None
     weights: Weights = Weights()
     activations: Activations = Activations()

@@ -36,6 +36,7 @@ class Trial:
 
     recipe: QuantRecipe
     sqnr_db: float | None = None
+    each_db: tuple[float, ...] = ()  # of the samples, one after the other
 
     def to_dict(self) -> dict[str, object]:
         """Plain values; the figure in hundredths of a decibel."""
@@ -46,58 +47,71 @@ class Bench:
     """The stages of a model, ready to be run with one set of numbers after another."""
 
     def __init__(self, stages: Sequence[Stage], target: Target, threads: int = 1) -> None:
-        self._stages, self._target, self._threads = stages, target, threads
-        self._hosts = {
+        self.stages, self.target, self._threads = stages, target, threads
+        self.hosts = {
             index: HostSession(HostStage(to_bytes(stage.model), stage.inputs, stage.outputs))
             for index, stage in enumerate(stages)
             if stage.kind == "host"
         }
         self._parts = {name: parts for stage in stages for name, parts in parts_of(stage.model).items()}
 
-    def score(self, numbers: Callable[[Stage], Quantization], samples: Iterable[tuple[Values, Values]]) -> float | None:
-        """The figure of one set of numbers. `samples` are feeds and the float outputs that are right."""
+    def score(self, numbers: Callable[[Stage], Quantization], samples: Iterable[tuple[Values, Values]]) -> Score:
+        """The figures of one set of numbers. `samples` are feeds and the float outputs that are right."""
         devices = {
             index: self._session(stage, numbers(stage))
-            for index, stage in enumerate(self._stages)
+            for index, stage in enumerate(self.stages)
             if stage.kind == "device"
         }
         score = Score(self._parts)
         for feeds, wanted in samples:
             values = dict(feeds)
-            for index in range(len(self._stages)):
-                values |= devices[index].run(values) if index in devices else self._hosts[index].run(values)
+            for index in range(len(self.stages)):
+                values |= devices[index].run(values) if index in devices else self.hosts[index].run(values)
             score.add(wanted, values)
-        return score.decibels()
+        return score
 
     def cycles(self, numbers: Callable[[Stage], Quantization]) -> int:
         """The modelled cycles of the device stages with these numbers. Raises FitError where they do not fit."""
-        devices = [stage for stage in self._stages if stage.kind == "device"]
-        plans = (plan(self._program(stage, numbers(stage)), self._target) for stage in devices)
-        return sum(time_plan(made, self._target).total for made in plans)
+        devices = [stage for stage in self.stages if stage.kind == "device"]
+        plans = (plan(self._program(stage, numbers(stage)), self.target) for stage in devices)
+        return sum(time_plan(made, self.target).total for made in plans)
 
     def candidates(self, given: Mapping[str, QFormat], wide: Collection[str] = ()) -> tuple[str, ...]:
         """Tensors of the device, one of each group that shares a format, that could be int16 and are not `wide`."""
         found: dict[str, None] = {}
-        for stage in self._stages:
+        for stage in self.stages:
             if stage.kind == "device":
                 sites = sites_of(stage.model)
                 ties = tie(sites, stage.inputs, stage.outputs, given)
                 taken = {ties.root[name] for name in wide if name in ties.root}
-                roots = candidates(sites, stage.inputs, stage.outputs, self._target, given)
+                roots = candidates(sites, stage.inputs, stage.outputs, self.target, given)
                 found |= dict.fromkeys(root for root in roots if root not in taken)
         return tuple(found)
 
     def _program(self, stage: Stage, numbers: Quantization) -> Program:
-        return lower(sites_of(stage.model), numbers, self._target, stage.inputs, stage.outputs)
+        return lower(sites_of(stage.model), numbers, self.target, stage.inputs, stage.outputs)
 
     def _session(self, stage: Stage, numbers: Quantization) -> DeviceSession:
-        return DeviceSession(whole_plan(self._program(stage, numbers), self._target), threads=self._threads)
+        return DeviceSession(whole_plan(self._program(stage, numbers), self.target), threads=self._threads)
 
 
 def best(trials: Sequence[Trial]) -> Trial:
-    """The first trial that no later one beats by more than `GAIN_DB`."""
+    """The first trial that no later one beats."""
     chosen = trials[0]
     for trial in trials[1:]:
-        if trial.sqnr_db is not None and (chosen.sqnr_db is None or trial.sqnr_db > chosen.sqnr_db + GAIN_DB):
+        if _beats(trial, chosen):
             chosen = trial
     return chosen
+
+
+def _beats(trial: Trial, other: Trial) -> bool:
+    """More than `GAIN_DB` better on all samples together, and on the average sample too.
+
+    One sample with large errors decides the first figure alone: what it gains says little about other data.
+    """
+    if trial.sqnr_db is None or other.sqnr_db is None:
+        return trial.sqnr_db is not None
+    gains = [trial.sqnr_db - other.sqnr_db]
+    if trial.each_db and len(trial.each_db) == len(other.each_db):
+        gains.append(sum(trial.each_db) / len(trial.each_db) - sum(other.each_db) / len(other.each_db))
+    return min(gains) > GAIN_DB

@@ -58,6 +58,23 @@ def test_the_best_recipe_is_kept() -> None:
     assert best([Trial(A, 20.0), Trial(B, 25.0), Trial(C, 24.0)]).recipe == B
 
 
+def test_a_recipe_that_is_better_in_total_only_by_one_sample_is_not_kept() -> None:
+    trials = [Trial(A, 20.0, (10.0, 30.0, 30.0)), Trial(B, 22.0, (15.0, 26.0, 26.0))]
+    assert best(trials).recipe == A
+
+
+def test_a_recipe_that_is_better_on_the_average_sample_but_not_in_total_is_not_kept() -> None:
+    trials = [Trial(A, 20.0, (10.0, 30.0, 30.0)), Trial(B, 19.0, (9.0, 33.0, 33.0))]
+    assert best(trials).recipe == A
+
+
+def test_the_figures_of_samples_are_apart_and_leave_out_what_cannot_be_compared() -> None:
+    made = Score({})
+    for right, got in ((10.0, 11.0), (0.0, 1.0), (10.0, 10.1)):
+        made.add({"y": np.full(3, right)}, {"y": np.full(3, got)})
+    assert made.each() == pytest.approx((20.0, 40.0))
+
+
 def test_a_recipe_that_cannot_be_compared_beats_none() -> None:
     assert best([Trial(A), Trial(B)]).recipe == A
 
@@ -110,16 +127,14 @@ def test_large_outputs_leave_room_for_fewer_held_back_samples() -> None:
 def test_compiling_tells_what_each_recipe_reached(tiny_models: Tiny, work: Path) -> None:
     ran = axtool("compile", tiny_models / "cls.onnx", "--calib", "random:16", "-o", "m.axm", "--json")
     trials = ran.document["calibration"]["trials"]
-    assert [trial["recipe"] for trial in trials] == [str(recipe) for recipe in TRIED]
-    best_db = max(trial["sqnr_db"] for trial in trials)
-    chosen = next(trial for trial in trials if trial["recipe"] == ran.document["calibration"]["method"])
-    assert chosen["sqnr_db"] >= best_db - GAIN_DB
+    assert [trial["recipe"] for trial in trials[: len(TRIED)]] == [str(recipe) for recipe in TRIED]
+    assert ran.document["calibration"]["method"] in [trial["recipe"] for trial in trials]
 
 
 def test_the_recipe_that_was_kept_is_in_the_file(tiny_models: Tiny, work: Path) -> None:
     axtool("compile", tiny_models / "cls.onnx", "--calib", "random:16", "-o", "m.axm", "-q")
     info = axtool("info", "m.axm").out
-    assert "best of 5 recipes on samples held back" in info
+    assert "recipes on samples held back" in info
 
 
 def test_all_samples_make_the_ranges_in_the_end(tiny_models: Tiny, work: Path) -> None:
@@ -154,7 +169,9 @@ def test_the_same_recipe_is_kept_for_any_number_of_processes(tiny_models: Tiny, 
 def test_rounding_for_the_data_is_kept_only_where_it_is_better(tiny_models: Tiny, work: Path) -> None:
     words = ("--calib", "random:16", "-O", "2", "-o", "m.axm", "--json")
     calibration = axtool("compile", tiny_models / "cls.onnx", *words).document["calibration"]
-    before, last = calibration["trials"][:-1], calibration["trials"][-1]
-    assert "weights rounded for the data" in last["recipe"]
-    better = last["sqnr_db"] > max(trial["sqnr_db"] for trial in before) + GAIN_DB
-    assert (calibration["method"] == last["recipe"]) == better
+    trials = {trial["recipe"]: trial["sqnr_db"] for trial in calibration["trials"]}
+    rounded = [recipe for recipe in trials if "weights rounded for the data" in recipe]
+    assert rounded
+    if calibration["method"] in rounded:
+        before = max(figure for recipe, figure in trials.items() if recipe not in rounded)
+        assert trials[calibration["method"]] > before + GAIN_DB
