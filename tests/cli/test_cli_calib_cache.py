@@ -108,6 +108,12 @@ def test_other_samples_are_another_pass(onnx: Path, tiny_models: Tiny, work: Pat
     assert (ran_the_float_model(ran), len(files(work))) == (True, 2)
 
 
+def test_other_weights_are_another_pass(onnx: Path, tiny_models: Tiny, work: Path) -> None:
+    compiled(onnx, tiny_models, "--calib-cache", "cache")
+    other = tiny.save(work / "cls.onnx", tiny.CLASSIFIER, {**tiny.CLASSIFIER_WEIGHTS, "b2": np.ones(10)})
+    assert ran_the_float_model(compiled(other, tiny_models, "--calib-cache", "cache", out="b.axm"))
+
+
 def test_the_order_of_the_samples_is_part_of_the_key(onnx: Path, tiny_models: Tiny, work: Path) -> None:
     compiled(onnx, tiny_models, "--calib-cache", "cache")
     np.savez(work / "d.npz", x=np.load(tiny_models / "data.npz")["x"][::-1])

@@ -77,7 +77,9 @@ def test_every_shipped_recipe_is_named_in_the_help(name: str) -> None:
     assert name in RECIPE_HELP
 
 
-@pytest.mark.parametrize("words", [(), ("-O", "2"), ("--method", "mse"), ("--percentile", "99.9", "-O", "0")])
+@pytest.mark.parametrize(
+    "words", [(), ("-O", "2"), ("--method", "mse"), ("--percentile", "99.9", "-O", "0"), ("--budget-cycles", "+80%")]
+)
 def test_the_recipe_in_a_file_compiles_to_the_same_bytes_again(net: Path, work: Path, words: tuple[str, ...]) -> None:
     compiled(net, *words, "-q", out="a.axm")
     stored = axtool("info", "a.axm", "--json").document["quantization"]["recipe"]
