@@ -87,6 +87,8 @@ def ending(b: Builder, *sites: Site, mac: bool) -> Ending:
     if not tabled:
         return _plain(y, sites, b.format(y))
     fmt = b.format(chain.out)
+    if wide and y in b.quantization.given and b.format(y).kind == "int16":
+        return _plain(y, sites, b.format(y))
     scale16 = _reach(b, y, chain, fmt) / INT16_MAX
     if wide:  # the tables behind a sum make int8: the argument itself is the result, and a layer of its own follows
         return _plain(y, sites, QFormat("int16", (scale16,)))

@@ -9,11 +9,11 @@ from typing import Any
 
 from axtool.graph.front import Front, Wish
 from axtool.graph.sites import sites_of
-from axtool.quant.formats import usable
 from axtool.quant.matches import Hit, hits, wishes
 from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.recipe_file import RecipeFile, Resolved, ResolvedEntry, Way, Widened, recipe_from_dict
+from axtool.quant.ties import given_names
 from axtool.quant.wide import narrow_roots
 from axtool.quant.widen import Step
 from axtool.target import Target
@@ -61,7 +61,8 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
     narrow: dict[str, str] = {}
     for stage in front.parts.stages if any(entry.format == "int16" for entry in file.layers) else ():
         if stage.kind == "device":
-            narrow |= narrow_roots(sites_of(stage.model), stage.inputs, stage.outputs, target, usable(stage.given))
+            own = sites_of(stage.model)
+            narrow |= narrow_roots(own, stage.inputs, stage.outputs, target, given_names(stage.given, own))
     return Followed(file, entries, overrides_of(file, found, front.parts.stages, narrow))
 
 

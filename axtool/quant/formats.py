@@ -13,9 +13,9 @@ from axtool.ops.arithmetic import LIMITS
 from axtool.quant.bias import correct_bias, follow_drift
 from axtool.quant.gram import Gram
 from axtool.quant.rounding import round_weights
-from axtool.quant.ties import Ties, natural_ranges, tie
+from axtool.quant.ties import Ties, given_names, natural_ranges, tie
 from axtool.quant.weights import check_constants, quantize_weights, weight_name
-from axtool.quant.wide import wide_roots
+from axtool.quant.wide import narrow_roots, wide_roots
 from axtool.target import Target
 from axtool.types import QFormat, Quantization, Site, Weights
 
@@ -59,12 +59,12 @@ def quantize_stage(
     follow its `drift`; weights are rounded for the data where `grams` has its output. `symmetric` activations have zero
     point 0, `per_tensor` weights one scale a site.
 
-    `given` are formats that the model brings (QDQ), by tensor or weight name; they are taken over exactly. `wide` are
+    `given` are formats that the model brings (QDQ), by tensor or weight name; see `taken_over`. `wide` are
     tensors that get int16, with all that share their format. `weights` are by the name of the site's first output: in
     the ONNX layout, with the alpha and beta of a Gemm in them.
     Raises UsageError listing tensors without a range, or that cannot be int16; NumericsError for NaN or Inf in weights.
     """
-    given = usable(given)
+    given = taken_over(given or {}, sites, inputs, outputs, target)
     check_constants(sites)
     decisions = resolve(sites, ranges, target, inputs, outputs, given, symmetric=symmetric, wide=wide)
     formats = {decision.tensor: decision.format for decision in decisions}
@@ -114,7 +114,7 @@ def resolve(
     wide: Collection[str] = (),
 ) -> tuple[Decision, ...]:
     """The format of every float tensor of the stage, with its range and the reason, in graph order."""
-    given = usable(given)
+    given = taken_over(given or {}, sites, inputs, outputs, target)
     ties = tie(sites, inputs, outputs, given)
     widened = wide_roots(sites, ties, wide, target, given)
     roots = list(dict.fromkeys(ties.root.values()))
@@ -157,9 +157,9 @@ def int8_format(low: float, high: float, min_scale: float = 0.0, *, symmetric: b
     return QFormat("int8", (step,), (min(max(zero, LOW), HIGH),))
 
 
-def int16_format(low: float, high: float) -> QFormat:
+def int16_format(low: float, high: float, room: float = ROOM) -> QFormat:
     """Symmetric int16 that holds [low, high] and as much again on either side; a float32 scale, zero point 0."""
-    reach = ROOM * max(map(abs, widen((low, high))))
+    reach = room * max(map(abs, widen((low, high))))
     return QFormat("int16", (float(np.float32(max(reach / LIMITS["int16"][1], MIN_SCALE if reach else DEAD_SCALE))),))
 
 
@@ -175,9 +175,26 @@ def widen(span: Range) -> Range:
     return min(float(span[0]), 0.0), max(float(span[1]), 0.0)
 
 
-def usable(given: Mapping[str, QFormat] | None) -> Mapping[str, QFormat]:
-    """The given formats that the device has; the others are decided here."""
-    return {name: fmt for name, fmt in (given or {}).items() if fmt.kind == "int8"}
+def taken_over(
+    given: Mapping[str, QFormat], sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str], target: Target
+) -> dict[str, QFormat]:
+    """The formats that a model brings as the device has them: int8 and symmetric int16 as they are.
+
+    int16 with a zero point becomes symmetric over the same values, and int8 where an op has no form in int16.
+    """
+    names = given_names(given, sites)
+    faults: Mapping[str, str] = {}
+    if any(given[name].kind == "int16" for name in names):
+        faults = narrow_roots(sites, inputs, outputs, target, names)
+    kept = {}
+    for name in names:
+        fmt = given[name]
+        if fmt.kind == "int16" and name in faults:
+            fmt = int8_format(*span_of(fmt))
+        elif fmt.kind == "int16" and fmt.zero_point != (0,):
+            fmt = int16_format(*span_of(fmt), room=1.0)
+        kept[name] = fmt
+    return kept
 
 
 def _given_of(root: str, ties: Ties, given: Mapping[str, QFormat]) -> QFormat | None:

@@ -20,7 +20,7 @@ from axtool.quant.memory import give_back
 from axtool.quant.observers import Histogram, MinMax
 from axtool.quant.pieces import BUDGET_BYTES, Piece, cut
 from axtool.quant.spread import ChannelExtremes
-from axtool.quant.ties import natural_ranges, observed_names
+from axtool.quant.ties import given_names, natural_ranges, observed_names
 from axtool.quant.weights import check_constants
 from axtool.types import Site
 
@@ -274,7 +274,7 @@ def _drops(pieces: Sequence[Piece]) -> list[list[str]]:
 
 
 def observed_of(stage: StageLike, sites: Sequence[Site]) -> tuple[str, ...]:
-    given = [name for name, fmt in getattr(stage, "given", {}).items() if fmt.kind == "int8"]
+    given = given_names(getattr(stage, "given", {}), sites)
     return observed_names(sites, stage.inputs, stage.outputs, given)
 
 

@@ -16,7 +16,7 @@ from axtool.graph.split import Stage
 from axtool.quant.matches import Hit
 from axtool.quant.ranges import Ranges
 from axtool.quant.recipe_file import RecipeFile
-from axtool.quant.ties import tie
+from axtool.quant.ties import given_names, tie
 from axtool.types import Quantization
 
 log = logging.getLogger("axtool")
@@ -119,9 +119,10 @@ def _roots(stages: Sequence[Stage]) -> tuple[dict[str, tuple[str, ...]], set[str
     given: set[str] = set()
     for stage in stages:
         if stage.kind == "device":
-            mine = [name for name, fmt in stage.given.items() if fmt.kind == "int8"]
+            sites = sites_of(stage.model)
+            mine = given_names(stage.given, sites)
             given |= set(mine)
-            for name, top in tie(sites_of(stage.model), stage.inputs, stage.outputs, mine).root.items():
+            for name, top in tie(sites, stage.inputs, stage.outputs, mine).root.items():
                 roots.setdefault(name, {})[top] = None
     return {name: tuple(tops) for name, tops in roots.items()}, given
 

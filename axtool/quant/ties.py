@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from axtool.ops.moves import MOVES
-from axtool.types import Site
+from axtool.types import QFormat, Site
 
 # The device moves or picks values here, it never rescales: the output has the format of the first input.
 KEEPING = frozenset({*MOVES, "GlobalMaxPool", "ReduceMax", "Dropout", "Pad"})
@@ -82,6 +82,16 @@ def moved(site: Site) -> str | None:
         return full[0] if len(full) == 1 and full[0] not in site.constants else None
     moves = site.op in KEEPING or (site.op in ("Resize", "Upsample") and site.attrs.get("mode") == "nearest")
     return site.inputs[0] if moves and site.inputs[0] not in site.constants else None
+
+
+def given_names(given: Mapping[str, QFormat], sites: Sequence[Site]) -> tuple[str, ...]:
+    """What keeps a format that the model brings: weights of int8, tensors of int8 or int16 with one scale."""
+    constants = {name for site in sites for name in site.constants}
+    return tuple(
+        name
+        for name, fmt in given.items()
+        if fmt.kind == "int8" or (fmt.kind == "int16" and len(fmt.scale) == 1 and name not in constants)
+    )
 
 
 def observed_names(

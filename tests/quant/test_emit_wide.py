@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from axtool.runtime.model import load
 from tests import tiny
 from tests.plan.test_lower_wide import CHAIN, WEIGHTS
 from tests.quant.qdq_case import Emitted, compiled, pairs, sqnr_db
@@ -115,3 +116,20 @@ def test_an_entry_of_which_nothing_can_be_int16_is_refused_with_the_op(tmp_path)
     assert said.code == 2
     assert said.document["error"]["code"] == "not-int16"
     assert "MaxPool is for int8 only" in said.document["error"]["message"]
+
+
+def test_an_emitted_file_with_int16_compiles_again_to_the_same_numbers_without_samples(wide, tmp_path):
+    again = tmp_path / "again.axm"
+    said = tiny.axtool("compile", wide.qdq, "-o", again)
+    assert said.code == 0, said.err
+    other = load(again, engine="native")
+    mine, theirs = (
+        {name: tensor.format for name, tensor in model.devices[0].program.tensors.items() if len(tensor.shape) == 4}
+        for model in (wide.engine(), other)
+    )
+    assert {fmt.kind for fmt in theirs.values()} == {"int8", "int16"}
+    assert {name: fmt for name, fmt in theirs.items() if name in mine and mine[name].kind != fmt.kind} == {}
+    for feeds in wide.feeds[:3]:
+        made, want = other.run(feeds).outputs, wide.engine().run(feeds).outputs
+        for name, array in want.items():
+            assert sqnr_db(array, made[name]) > 70, name

@@ -220,5 +220,5 @@ def test_a_given_format_needs_no_range():
 
 
 def test_a_given_format_that_the_device_lacks_is_decided_anew():
-    wide = QFormat("int16", (0.5,), (3,))
-    assert formats([site("Add", ["x", "x"], "y")], {"x": (0, 1), "y": (0, 2)}, given={"y": wide})["y"].kind == "int8"
+    lacking = QFormat("int32", (0.5,), (3,))
+    assert formats([site("Add", ["x", "x"], "y")], {"x": (0, 1), "y": (0, 2)}, given={"y": lacking})["y"].kind == "int8"

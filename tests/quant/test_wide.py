@@ -9,7 +9,7 @@ import pytest
 
 from axtool.errors import UsageError
 from axtool.quant.bias import correct_bias
-from axtool.quant.formats import ROOM, int16_format, quantize_stage, resolve
+from axtool.quant.formats import ROOM, int16_format, quantize_stage, resolve, taken_over
 from axtool.quant.weights import quantize_weights
 from axtool.quant.wide import candidates
 from axtool.types import QFormat, Site
@@ -128,3 +128,27 @@ def test_a_bias_is_corrected_alike_for_both_widths(mean: float):
         biases.append(correct_bias(site, made, source, [mean]).bias)
     np.testing.assert_allclose(biases[0], biases[1], atol=2e-3)
     assert np.abs(biases[1]).max() > 0.01
+
+
+def brought(case: Case, **given: QFormat) -> dict[str, QFormat]:
+    return taken_over(given, case.sites, case.inputs, case.outputs, target())
+
+
+def test_symmetric_int16_that_the_model_brings_is_taken_over(case: Case):
+    fmt = QFormat("int16", (0.001,), (0,))
+    assert brought(case, b=fmt) == {"b": fmt}
+    ranges = {name: span for name, span in case.quantization().ranges.items() if name not in ("a", "b")}
+    numbers = quantize_stage(case.sites, ranges, target(), case.inputs, case.outputs, {"b": fmt, "a": fmt})
+    assert (numbers.formats["a"], numbers.formats["b"]) == (fmt, fmt)
+
+
+def test_int16_with_a_zero_point_becomes_symmetric_over_the_same_values(case: Case):
+    (made,) = brought(case, b=QFormat("int16", (0.001,), (-32768,))).values()
+    assert made.zero_point == (0,)
+    assert made.scale[0] * 32767 == pytest.approx(65.535)
+
+
+def test_int16_that_the_model_brings_becomes_int8_where_an_op_has_no_form_for_it(case: Case):
+    (made,) = brought(case, d=QFormat("int16", (0.001,), (0,))).values()
+    assert made.kind == "int8"
+    assert made.scale[0] * 255 == pytest.approx(65.535, rel=0.01)
