@@ -12,7 +12,7 @@ from axtool.graph.sites import sites_of
 from axtool.quant.matches import Hit, hits, wishes
 from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
-from axtool.quant.recipe_file import RecipeFile, Resolved, ResolvedEntry, Way, Widened, recipe_from_dict
+from axtool.quant.recipe_file import Kept, RecipeFile, Resolved, ResolvedEntry, Widened, recipe_from_dict
 from axtool.quant.ties import given_names
 from axtool.quant.wide import narrow_roots
 from axtool.quant.widen import Step
@@ -31,7 +31,7 @@ class Followed:
         """The recipe as `recipe_from_dict` reads it, with what became of it; without `kept` nothing was tried."""
         file = self.file if kept else self.file.model_copy(update={"recipes": None, "refine": None, "budget": None})
         resolved = Resolved(
-            kept=None if kept is None else Way.of(kept),
+            kept=None if kept is None else Kept.of(kept),
             layers=list(self.layers),
             int16=[Widened.model_validate(step.to_dict()) for step in steps],
         )

@@ -169,6 +169,17 @@ class Entry(_Ranged):
         return self.method or "percentile", DEFAULT_PERCENTILE if self.percentile is None else self.percentile
 
 
+class Kept(Way):
+    """The way that was kept, with what was tried on it."""
+
+    round_weights: bool = False
+
+    @classmethod
+    def of(cls, recipe: QuantRecipe) -> Kept:
+        """The same, with every value written out."""
+        return cls.model_validate({**Way.of(recipe).model_dump(), "round_weights": recipe.round_weights})
+
+
 class ResolvedEntry(_Strict):
     """What an entry of `layers` meant in the model."""
 
@@ -179,7 +190,7 @@ class ResolvedEntry(_Strict):
 class Resolved(_Strict):
     """What a compile found: the way that was kept (none where nothing was tried), and what the entries meant."""
 
-    kept: Way | None = None
+    kept: Kept | None = None
     layers: list[ResolvedEntry] = []
     int16: list[Widened] = []
 

@@ -109,9 +109,17 @@ def test_the_file_says_what_was_kept(net: Path, work: Path) -> None:
     ran = compiled(net, "--json")
     stored = axtool("info", "m.axm", "--json").document["quantization"]["recipe"]
     kept = stored["resolved"]["kept"]
-    assert kept in stored["recipes"]
+    tried = [(way["method"], way.get("percentile"), way["bias"]) for way in stored["recipes"]]
+    assert (kept["method"], kept.get("percentile"), kept["bias"]) in tried
     assert ran.document["calibration"]["method"].startswith(kept["method"])
     assert ran.document["calibration"]["recipe"] == "default"
+
+
+def test_the_file_says_what_was_tried_on_it_and_kept(net: Path, work: Path) -> None:
+    calibration = compiled(net, "-O", "2", "--json").document["calibration"]
+    kept = axtool("info", "m.axm", "--json").document["quantization"]["recipe"]["resolved"]["kept"]
+    assert kept["round_weights"] == ("weights rounded for the data" in calibration["method"])
+    assert kept["equalize"] == ("channels equalized" in calibration["method"])
 
 
 def test_info_tells_the_recipe_and_what_its_entries_mean(net: Path, work: Path) -> None:
