@@ -94,6 +94,7 @@ class WorstLayerEntry(Strict):
     output: Name
     single_sqnr_db: float | None
     accumulated_sqnr_db: float | None
+    noise_share: float
     saturated_share: float
     used_levels: Count
     cause: str

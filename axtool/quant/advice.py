@@ -14,7 +14,7 @@ The largest part decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,17 @@ TIED = ("as the input of", "given by the model")
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a layer, what would help, and as a line of a recipe file where it is one."""
+    """What is wrong with a layer, what would help, and as a line of a recipe file where it is one.
+
+    `share` is what it takes of the noise that all layers make on their own, each relative to its signal: where shares
+    are small, the loss is spread, and a better layer hardly shows.
+    """
 
     figures: LayerFigures
     cause: str
     advice: str
     recipe: Mapping[str, Any] | None = None
+    share: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, figures to the hundredth: what is stored in a compiled model."""
@@ -51,6 +56,7 @@ class Finding:
             "output": figures.layer.outputs[0],
             "single_sqnr_db": _rounded(figures.single_db),
             "accumulated_sqnr_db": _rounded(figures.accumulated_db),
+            "noise_share": round(self.share, 4),
             "saturated_share": round(figures.saturated_share, 6),
             "used_levels": len(figures.levels),
             "cause": self.cause,
@@ -76,8 +82,10 @@ def worst_layers(figures: Iterable[LayerFigures], context: Context, shown: int =
 
     A layer that only moves values loses what was lost when they were made, and is left out.
     """
-    candidates = [f for f in figures if f.signal > 0 and f.single_db < GOOD_DB and not _only_moves(f, context)]
-    return tuple(_finding(f, context) for f in sorted(candidates, key=lambda f: f.single_db)[:shown])
+    making = [f for f in figures if f.signal > 0 and not _only_moves(f, context)]
+    total = sum(f.single / f.signal for f in making)
+    worst = sorted((f for f in making if f.single_db < GOOD_DB), key=lambda f: f.single_db)[:shown]
+    return tuple(replace(_finding(f, context), share=f.single / f.signal / total) for f in worst)
 
 
 def _only_moves(figures: LayerFigures, context: Context) -> bool:

@@ -119,10 +119,11 @@ def worst_lines(layers: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     checked = f"{plural(layers['checked'], 'layer')} checked on {plural(layers['samples'], 'sample')}"
     if not layers["worst"]:
         return [("layers", f"{checked}: each loses next to nothing")]
-    lines = [("layers", f"{checked}; those that lose most on their own:")]
+    lines = [("layers", f"{checked}; those that lose most on their own, and their share of what all lose:")]
     for row in layers["worst"]:
         figure = "no signal" if row["single_sqnr_db"] is None else f"{row['single_sqnr_db']:.1f} dB"
-        lines.append(("", f"{figure} {row['op']} '{row['name']}': {row['cause']}; {row['advice']}"))
+        share = f"{100 * row['noise_share']:.0f} %"
+        lines.append(("", f"{figure}, {share}: {row['op']} '{row['name']}': {row['cause']}; {row['advice']}"))
     return lines
 
 

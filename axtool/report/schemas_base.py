@@ -47,6 +47,7 @@ class WorstLayer(Part):
     output: str
     single_sqnr_db: float | None = Field(description="Of the layer alone, against the float model; null: not finite.")
     accumulated_sqnr_db: float | None = Field(description="Of all up to here.")
+    noise_share: float = Field(description="Of the noise that all layers make on their own, relative to their signal.")
     saturated_share: float
     used_levels: int
     cause: str = Field(description="What takes most of it.")

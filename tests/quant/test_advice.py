@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from axtool.quant.advice import Context, Finding, worst_layers
 from axtool.quant.layers import Energy, LayerFigures
@@ -123,6 +125,13 @@ def test_the_worst_come_first_and_those_that_lose_next_to_nothing_are_not_named(
     assert [finding.figures.layer.outputs[0] for finding in named] == ["t3", "t1", "t4"]
 
 
+def test_the_share_is_of_the_noise_of_all_layers() -> None:
+    site = conv()
+    rows = [figures(f"t{i}", single=loss, stored=loss) for i, loss in enumerate((1e3, 2e3, 3e3, 4e3))]
+    named = worst_layers(rows, Context((site,), (numbers(site),), {}, {}, WIDE))
+    assert [finding.share for finding in named] == pytest.approx([0.4, 0.3, 0.2])
+
+
 def test_a_layer_that_only_moves_values_is_not_named() -> None:
     site = conv()
     moved = numbers(site, "as the input of MaxPool 'm' (node 3)")
@@ -130,18 +139,19 @@ def test_a_layer_that_only_moves_values_is_not_named() -> None:
     assert worst_layers([row], Context((site,), (moved,), {}, {}, WIDE)) == ()
 
 
-def test_the_layer_that_is_named_is_the_one_that_was_spoilt(work) -> None:
+def test_the_layer_that_is_named_is_the_one_that_was_spoilt(work: Path) -> None:
     """One weight of 3000 sets the scale of the second layer's channels; the others become 0."""
     graph = """(float[1,4,16,16] x) => (float[1,4,16,16] y) {
       a = Conv(x, wa)
       r = Relu(a)
       y = Conv(r, wb)
     }"""
-    wb = RNG.normal(0, 1, (4, 4, 1, 1))
-    wb[:, 0] = 3000.0
-    wa = np.abs(RNG.normal(0, 1, (4, 4, 1, 1)))
-    wa[0] = -1e-5  # what the large weight reads is next to nothing
+    rng = np.random.default_rng(4)
+    wa, wb = np.abs(rng.normal(0, 1, (4, 4, 1, 1))), rng.normal(0, 1, (4, 4, 1, 1))
+    wb[:, 0], wa[0] = 3000.0, 1e-4  # what the large weight reads is next to nothing
     model = tiny.save(work / "m.onnx", graph, {"wa": wa, "wb": wb})
-    ran = tiny.axtool("compile", model, "--calib", "random:32", "-o", "m.axm", "--json")
+    (work / "r.yaml").write_text("schema: axtool.quant/1\nrecipes: [{method: minmax, bias: none}]\nrefine: []\n")
+    ran = tiny.axtool("compile", model, "--calib", "random:32", "--recipe", "r.yaml", "-o", "m.axm", "--json")
     worst = ran.document["layers"]["worst"][0]
     assert (worst["output"], worst["cause"]) == ("y", "its weights are too coarse")
+    assert worst["noise_share"] > 0.9

@@ -35,7 +35,8 @@ def test_the_worst_layers_are_in_the_text_the_document_and_the_file(model: Path)
     assert (layers["samples"], layers["checked"]) == (8, 2)
     assert layers["worst"]
     assert axtool("info", "m.axm", "--json").document["quantization"]["layers"] == layers
-    line = f"{layers['worst'][0]['single_sqnr_db']:.1f} dB {layers['worst'][0]['op']}"
+    worst = layers["worst"][0]
+    line = f"{worst['single_sqnr_db']:.1f} dB, {100 * worst['noise_share']:.0f} %: {worst['op']} '{worst['name']}'"
     text = axtool("compile", model, "--calib", "d.npz", "-o", "n.axm").out
     assert "2 layers checked on 8 samples" in text
     assert line in text
