@@ -10,6 +10,26 @@ def cpu() -> dict[str, Any]: ...
 def op_table() -> list[tuple[str, list[tuple[str, int]]]]: ...
 def histogram_f32(x: NDArray[np.float32], exponent: int, counts: NDArray[np.int64]) -> tuple[int, float, float]: ...
 
+def round_rows_f64(
+    real: NDArray[np.float64],
+    nearest: NDArray[np.float64],
+    grams: NDArray[np.float64],
+    order: NDArray[np.int64],
+    damping: NDArray[np.float64],
+    limit: float,
+    steps: NDArray[np.float64],
+    lost: NDArray[np.float64],
+) -> bool: ...
+def gram_f32(x: NDArray[np.float32], gram: NDArray[np.float64]) -> None: ...
+def windows_f32(
+    image: NDArray[np.float32],
+    kernel: tuple[int, int],
+    dilation: tuple[int, int],
+    y: NDArray[np.int64],
+    x: NDArray[np.int64],
+    found: NDArray[np.float32],
+) -> None: ...
+
 class Engine:
     def __init__(
         self,

@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "histogram.h"
+#include "least_squares.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -80,6 +81,50 @@ static std::tuple<size_t, float, float> histogram(const Floats &x, int exponent,
   return {seen.homeless, seen.low, seen.high};
 }
 
+template <class Number, int rank>
+using Array = nb::ndarray<Number, nb::ndim<rank>, nb::c_contig, nb::device::cpu>;
+
+static bool round_rows(const Array<const double, 3> &real, const Array<const double, 3> &nearest,
+                       const Array<const double, 3> &grams, const Array<const int64_t, 2> &order,
+                       const Array<const double, 1> &damping, double limit, const Array<double, 3> &steps,
+                       const Array<double, 3> &lost) {
+  const size_t groups = real.shape(0), rows = real.shape(1), k = real.shape(2);
+  auto same = [&](const auto &array, size_t a, size_t b, size_t c) {
+    return array.shape(0) == a && array.shape(1) == b && array.shape(2) == c;
+  };
+  if (!same(nearest, groups, rows, k) || !same(grams, groups, k, k) || !same(steps, groups, rows, k) ||
+      !same(lost, 2, groups, rows) || order.shape(0) != groups || order.shape(1) != k || damping.shape(0) != groups)
+    throw Refusal("round_rows_f64: the arrays do not fit each other");
+  for (size_t i = 0; i < groups * k; ++i)
+    if (order.data()[i] < 0 || order.data()[i] >= int64_t(k)) throw Refusal("order: want indices below k");
+  nb::gil_scoped_release free_threads;
+  return round_rows_f64({int64_t(groups), int64_t(rows), int64_t(k), real.data(), nearest.data(), grams.data(),
+                         order.data(), damping.data(), limit, steps.data(), lost.data()});
+}
+
+static void gram(const Array<const float, 3> &x, const Array<double, 3> &into) {
+  const size_t groups = x.shape(0), k = x.shape(2);
+  if (into.shape(0) != groups || into.shape(1) != k || into.shape(2) != k) throw Refusal("gram: want (group, k, k)");
+  nb::gil_scoped_release free_threads;
+  gram_f32(int64_t(groups), int64_t(x.shape(1)), int64_t(k), x.data(), into.data());
+}
+
+using Pair = std::tuple<int64_t, int64_t>;
+
+static void windows(const Array<const float, 3> &image, const Pair &kernel, const Pair &dilation,
+                    const Array<const int64_t, 1> &y, const Array<const int64_t, 1> &x, const Array<float, 3> &found) {
+  const auto [kh, kw] = kernel;
+  const auto [dh, dw] = dilation;
+  const int64_t channels = int64_t(image.shape(0)), groups = int64_t(found.shape(0)), count = int64_t(y.shape(0));
+  const bool fits = kh > 0 && kw > 0 && kh < (1 << 20) && kw < (1 << 20) && groups > 0 && channels % groups == 0 &&
+                    int64_t(x.shape(0)) == count && int64_t(found.shape(1)) == count &&
+                    int64_t(found.shape(2)) == channels / groups * kh * kw;
+  if (!fits) throw Refusal("windows_f32: the arrays do not fit each other");
+  nb::gil_scoped_release free_threads;
+  windows_f32({channels, int64_t(image.shape(1)), int64_t(image.shape(2)), image.data(), groups, {kh, kw}, {dh, dw},
+               count, y.data(), x.data(), found.data()});
+}
+
 static nb::dict cpu() {
   nb::list names;
   for (Isa isa : kIsas)
@@ -106,6 +151,11 @@ NB_MODULE(_native, m) {
   m.def("op_table", &op_table, "The ops as the engine decodes them: (name, [(field, width)]), by opcode.");
   m.def("histogram_f32", &histogram, "x"_a, "exponent"_a, "counts"_a,
         "Count trunc(x * 2^-exponent) around the middle of counts, unless a value has no bin: (such values, low, high)");
+  m.def("round_rows_f64", &round_rows, "real"_a, "nearest"_a, "grams"_a, "order"_a, "damping"_a, "limit"_a, "steps"_a,
+        "lost"_a, "See axtool.quant.rounding; false where a damped matrix is not positive definite.");
+  m.def("gram_f32", &gram, "x"_a, "gram"_a, "gram += x'x of each group, the sum over the rows of x in float32.");
+  m.def("windows_f32", &windows, "image"_a, "kernel"_a, "dilation"_a, "y"_a, "x"_a, "found"_a,
+        "What the taps of a convolution meet from (y, x) on, of each group: (group, window, k).");
   nb::class_<Engine>(m, "Engine", "Executes rows of axtool.ops.encoding; see axtool.sim.engine.open_engine.")
       .def(
           "__init__",

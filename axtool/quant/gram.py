@@ -5,8 +5,10 @@ X'X over the windows of the samples says how the errors of two weights of a chan
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,12 +52,21 @@ def gather_grams(
     def visit(index: int, name: str, array: NDArray[Any]) -> None:
         for site in readers.get(name, ()):
             rows = windows(site, array, -(-max(ROWS_OF_K * window_length(site), LEAST_ROWS) // count), seed=index)
-            product = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
             key = site.outputs[0]
-            grams[key] = grams[key] + product if key in grams else product
+            if key not in grams:
+                grams[key] = np.zeros((len(rows), rows.shape[2], rows.shape[2]))
+            (native_function("gram_f32") or gram_f32)(rows, grams[key])
 
     run_pieces(work, samples, visit, progress)
     return grams
+
+
+def gram_f32(x: NDArray[np.float32], gram: Gram) -> None:
+    """gram += x'x of each group, (group, n, k), the sum over n in float32. The native function has the same bits."""
+    product = np.zeros(gram.shape, np.float32)
+    for n in range(x.shape[1]):
+        product += x[:, n, :, None] * x[:, n, None, :]
+    gram += product
 
 
 def windows(site: Site, array: NDArray[Any], most: int, seed: int) -> NDArray[np.float32]:
@@ -64,20 +75,36 @@ def windows(site: Site, array: NDArray[Any], most: int, seed: int) -> NDArray[np
     random = np.random.default_rng(seed)
     if site.op != "Conv":
         rows = values.reshape(-1, values.shape[-1])
-        return rows[None, _some(random, len(rows), most)]
+        return np.ascontiguousarray(rows[None, _some(random, len(rows), most)])
     if values.ndim == 3:
         values = values[:, :, None, :]
     a = site.attrs
     (kh, kw), (sh, sw), (dh, dw), (top, left, bottom, right) = a["kernel"], a["strides"], a["dilations"], a["pads"]
-    padded = np.pad(values, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    columns = (padded.shape[3] - (kw - 1) * dw - 1) // sw + 1
-    lines = (padded.shape[2] - (kh - 1) * dh - 1) // sh + 1
+    image = np.ascontiguousarray(values[0])
+    columns = (image.shape[2] + left + right - (kw - 1) * dw - 1) // sw + 1
+    lines = (image.shape[1] + top + bottom - (kh - 1) * dh - 1) // sh + 1
     chosen = _some(random, lines * columns, most)
-    y = chosen // columns * sh + np.arange(kh)[:, None] * dh  # (kh, windows)
-    x = chosen % columns * sw + np.arange(kw)[:, None] * dw
-    found = padded[0][:, y[:, None, :], x[None, :, :]]  # (c, kh, kw, windows)
-    grouped = found.reshape(a["group"], -1, len(chosen))
-    return np.ascontiguousarray(grouped.transpose(0, 2, 1))
+    found = np.empty((a["group"], len(chosen), len(image) // a["group"] * kh * kw), np.float32)
+    y, x = chosen // columns * sh - top, chosen % columns * sw - left
+    (native_function("windows_f32") or windows_f32)(image, (kh, kw), (dh, dw), y, x, found)
+    return found
+
+
+def windows_f32(
+    image: NDArray[np.float32],
+    kernel: tuple[int, int],
+    dilation: tuple[int, int],
+    y: NDArray[np.int64],
+    x: NDArray[np.int64],
+    found: NDArray[np.float32],
+) -> None:
+    """What the taps meet from each (y, x) of an image (c, h, w) on, 0 outside: (group, windows, k)."""
+    rows = np.arange(kernel[0])[:, None] * dilation[0] + y  # (kh, windows)
+    columns = np.arange(kernel[1])[:, None] * dilation[1] + x
+    inside = ((rows >= 0) & (rows < image.shape[1]))[:, None] & ((columns >= 0) & (columns < image.shape[2]))[None]
+    taken = image[:, rows.clip(0, image.shape[1] - 1)[:, None], columns.clip(0, image.shape[2] - 1)[None]]
+    values = np.where(inside, taken, np.float32(0))  # (c, kh, kw, windows)
+    found[:] = values.reshape(len(found), -1, len(y)).transpose(0, 2, 1)
 
 
 def scaled_gram(site: Site, gram: Gram, factors: Sequence[float]) -> Gram:
@@ -92,3 +119,12 @@ def scaled_gram(site: Site, gram: Gram, factors: Sequence[float]) -> Gram:
 
 def _some(random: np.random.Generator, count: int, most: int) -> NDArray[np.int64]:
     return np.arange(count) if count <= most else np.sort(random.choice(count, most, replace=False))
+
+
+@cache
+def native_function(name: str) -> Callable[..., Any] | None:
+    """The compiled twin of a function here, where it was built."""
+    try:
+        return getattr(importlib.import_module("axtool.native._native"), name, None)
+    except ImportError:
+        return None

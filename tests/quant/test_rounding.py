@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from axtool.quant.formats import int8_format
-from axtool.quant.gram import MOST_K, gather_grams, has_gram, windows
-from axtool.quant.rounding import round_weights
+from axtool.quant.gram import MOST_K, gather_grams, gram_f32, has_gram, windows, windows_f32
+from axtool.quant.rounding import round_rows_f64, round_weights
 from axtool.quant.weights import LIMIT, channel_weights, quantize_weights
 from axtool.types import Site, Weights
 
@@ -146,3 +146,67 @@ def test_matrices_are_summed_over_the_samples() -> None:
 
     grams = gather_grams(Work((), (), False), [site], [{"x": array[None]} for array in arrays], 3)
     assert np.allclose(grams["y"], gram_of(site, arrays), rtol=1e-5)
+
+
+def random_rounding(groups: int, rows: int, k: int, seed: int = 0) -> list[Any]:
+    """Operands of round_rows_f64, whose results do not depend on a tie."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 1, (groups, 2 * k + 3, k)) @ rng.normal(0, 1, (k, k))
+    grams = np.matmul(x.transpose(0, 2, 1), x)
+    real = rng.normal(0, 40, (groups, rows, k))
+    order = np.argsort(np.diagonal(grams, axis1=1, axis2=2), axis=1)
+    damping = np.diagonal(grams, axis1=1, axis2=2).mean(axis=1) / 100
+    steps, lost = np.empty_like(real), np.empty((2, groups, rows))
+    return [real, np.clip(np.rint(real), -127, 127), grams, order, damping, 127.0, steps, lost]
+
+
+@pytest.mark.parametrize(
+    ("groups", "rows", "k"),
+    [(1, 1, 1), (3, 2, 5), (7, 1, 9), (1, 17, 31), (2, 16, 32), (1, 33, 33), (1, 15, 100), (1, 40, 147)],
+)
+def test_the_native_rounding_has_the_bits_of_the_loops(groups: int, rows: int, k: int) -> None:
+    native = pytest.importorskip("axtool.native._native")
+    mine, theirs = random_rounding(groups, rows, k), random_rounding(groups, rows, k)
+    assert round_rows_f64(*mine)
+    assert native.round_rows_f64(*theirs)
+    assert np.array_equal(mine[-2], theirs[-2])
+    assert np.array_equal(mine[-1], theirs[-1])
+
+
+def test_a_matrix_that_is_not_definite_is_told() -> None:
+    native = pytest.importorskip("axtool.native._native")
+    operands = random_rounding(2, 3, 40)
+    operands[2][1] -= 1e6 * np.eye(40)
+    assert not round_rows_f64(*operands)
+    assert not native.round_rows_f64(*operands)
+
+
+def test_the_losses_are_those_of_the_matrix() -> None:
+    real, nearest, grams, *_, steps, lost = operands = random_rounding(2, 5, 60)
+    assert round_rows_f64(*operands)
+    for way, made in enumerate((steps, nearest)):
+        expected = ((real - made) @ grams * (real - made)).sum(axis=2)
+        assert np.allclose(lost[way], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("groups", "rows", "k"), [(1, 1, 1), (5, 30, 9), (1, 300, 33), (2, 3, 64), (1, 17, 100)])
+def test_native_matrices_have_the_bits_of_the_loops(groups: int, rows: int, k: int) -> None:
+    native = pytest.importorskip("axtool.native._native")
+    x = np.random.default_rng(k).normal(0, 3, (groups, rows, k)).astype(np.float32)
+    mine, theirs = np.ones((groups, k, k)), np.ones((groups, k, k))
+    gram_f32(x, mine)
+    native.gram_f32(x, theirs)
+    assert np.array_equal(mine, theirs)
+    assert np.array_equal(mine, mine.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("group", [1, 2, 6, 18])
+def test_native_windows_are_those_of_the_loops(group: int) -> None:
+    native = pytest.importorskip("axtool.native._native")
+    rng = np.random.default_rng(group)
+    image = rng.normal(0, 1, (18, 9, 7)).astype(np.float32)
+    y, x = rng.integers(-6, 9, 50), rng.integers(-6, 8, 50)
+    mine, theirs = (np.full((group, 50, 18 // group * 6), np.nan, np.float32) for _ in range(2))
+    windows_f32(image, (3, 2), (2, 3), y, x, mine)
+    native.windows_f32(image, (3, 2), (2, 3), y, x, theirs)
+    assert np.array_equal(mine, theirs)
