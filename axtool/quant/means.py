@@ -59,11 +59,12 @@ def channel_mean(array: NDArray[Any], axis: int) -> NDArray[np.float32]:
     if not rows.size:
         return np.zeros(rows.shape[1 - along], np.float32)
     total: NDArray[Any] = np.add.reduce(rows, along)  # what `mean` does, which takes as long again around it
-    if np.isfinite(total).all():
-        return (total / rows.shape[along]).astype(np.float32)
-    kept = np.isfinite(rows)
-    total = np.where(kept, rows, 0).sum(along, dtype=np.float64)
-    return (total / np.maximum(kept.sum(along), 1)).astype(np.float32)
+    counts: Any = rows.shape[along]
+    if not np.isfinite(total).all():
+        kept = np.isfinite(rows)
+        total, counts = np.where(kept, rows, 0).sum(along, dtype=np.float64), np.maximum(kept.sum(along), 1)
+    mean: NDArray[np.float32] = (total / counts).astype(np.float32)
+    return mean
 
 
 def _matrix(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], int]:
