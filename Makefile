@@ -8,6 +8,7 @@ DEV := $(VENV)/.dev
 DEMO := demo
 JOBS ?= 2
 TORCH ?= torch
+BENCH ?=
 
 .PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-quantizers \
 	bench-quantizers-peers docs clean
@@ -59,8 +60,8 @@ format: $(DEV)  ## rewrite the code as ruff wants it
 bench: $(DEV)  ## engine speed against onnxruntime, as ratios
 	$(BIN)/python -m benchmarks.engine
 
-bench-quantizers: $(DEV)  ## int8 accuracy and cost of quantizers on the same models and pictures
-	$(BIN)/python -m benchmarks.quantizers
+bench-quantizers: $(DEV)  ## int8 accuracy and cost of quantizers; BENCH="--models ppocr-rec --keep results.json"
+	$(BIN)/python -m benchmarks.quantizers $(BENCH)
 
 bench-quantizers-peers: $(DEV)  ## the environments of the other quantizers, in build/peers (gigabytes)
 	$(BIN)/python -m benchmarks.quantizer_peers --torch "$(TORCH)"
