@@ -86,6 +86,8 @@ class Histogram(MinMax):
         self._grow(_exponent(max(abs(self.low), abs(self.high))))
         if self.exponent is None:
             self.counts[HALF - 1] += values.size
+        elif (native := _native()) is not None:
+            native(values, self.exponent, self.counts)  # each has a bin now
         else:
             self.counts += bins_of(values, self.exponent)
 
