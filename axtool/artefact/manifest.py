@@ -79,10 +79,15 @@ class DeviceEntry(Strict):
 
 
 class TrialEntry(Strict):
-    """A recipe, and the mean SQNR of the outputs that it gave on samples held back from calibration."""
+    """A recipe, and the mean SQNR of the outputs that it gave on samples held back from calibration.
+
+    Of a refinement also its name, and what it gained over the best recipe before it.
+    """
 
     recipe: str
     sqnr_db: float
+    refines: str = ""
+    gain_db: float | None = None
 
 
 class WorstLayerEntry(Strict):

@@ -149,7 +149,7 @@ def choose(
                 watcher.step("rounding weights")
                 rest = [index for index in range(len(samples)) if index not in set(held)]
                 trials.grams = _grams(stages, samples.select(rest[:: -(-len(rest) // MOST_ROUNDING)]), watcher)
-            trials.run(REFINEMENTS[name](trials.best))
+            trials.refine(name)
             watcher.count(done, len(recipes) + len(steps))
         chosen = trials.best
     _say(trials.done, len(held))
@@ -198,6 +198,14 @@ class _Trials:
         """Try one recipe."""
         score = self._bench.score(self._numbers(self.choice(recipe, self._statistics)), self._pairs)
         self.done.append(Trial(recipe, score.decibels(), score.each()))
+
+    def refine(self, name: str) -> None:
+        """Try a refinement on the best recipe so far."""
+        before = best(self.done)
+        self.run(REFINEMENTS[name](before.recipe))
+        made = self.done[-1]
+        if made.sqnr_db is not None and before.sqnr_db is not None:
+            self.done[-1] = replace(made, refines=name, gain_db=made.sqnr_db - before.sqnr_db)
 
     def widen(self, recipe: QuantRecipe, budget: Budget, count: Callable[[int, int], None]) -> tuple[Step, ...]:
         """What becomes int16 in the numbers of a recipe.
@@ -274,4 +282,5 @@ def _grams(stages: Sequence[Stage], samples: Samples, watcher: Watcher) -> Mappi
 def _say(trials: Sequence[Trial], held: int) -> None:
     for trial in trials:
         figure = "nothing to compare" if trial.sqnr_db is None else f"{trial.sqnr_db:.2f} dB"
-        log.info("%s: %s on %d held-back samples", trial.recipe, figure, held)
+        gain = "" if trial.gain_db is None else f" ({trial.refines} {trial.gain_db:+.2f} dB)"
+        log.info("%s: %s on %d held-back samples%s", trial.recipe, figure, held, gain)

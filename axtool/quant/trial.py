@@ -37,10 +37,14 @@ class Trial:
     recipe: QuantRecipe
     sqnr_db: float | None = None
     each_db: tuple[float, ...] = ()  # of the samples, one after the other
+    refines: str = ""  # what was tried on the best recipe so far
+    gain_db: float | None = None  # over that one
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values; the figure in hundredths of a decibel."""
-        return {"recipe": str(self.recipe), "sqnr_db": None if self.sqnr_db is None else round(self.sqnr_db, 2)}
+        """Plain values; figures in hundredths of a decibel, the gain of a refinement only."""
+        figure = None if self.sqnr_db is None else round(self.sqnr_db, 2)
+        gain = {} if self.gain_db is None else {"refines": self.refines, "gain_db": round(self.gain_db, 2)}
+        return {"recipe": str(self.recipe), "sqnr_db": figure, **gain}
 
 
 class Bench:

@@ -99,7 +99,9 @@ def tried(trials: Sequence[Mapping[str, Any]]) -> str:
     if not trials:
         return ""
     figures = [trial["sqnr_db"] for trial in trials]
-    return f"; best of {len(trials)} recipes on samples held back ({min(figures):.1f} to {max(figures):.1f} dB)"
+    gains = [f"{trial['refines']} {trial['gain_db']:+.1f} dB" for trial in trials if trial.get("gain_db") is not None]
+    told = f"; best of {len(trials)} recipes on samples held back ({min(figures):.1f} to {max(figures):.1f} dB"
+    return f"{told}; {', '.join(gains)})" if gains else f"{told})"
 
 
 def widened_lines(steps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

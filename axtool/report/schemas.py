@@ -35,6 +35,8 @@ class CompiledStage(Part):
 class RecipeTrial(Part):
     recipe: str
     sqnr_db: float = Field(description="Mean over the outputs, on samples held back from calibration; measured.")
+    refines: str = Field("", description="Name of the refinement that was tried on the best recipe so far.")
+    gain_db: float | None = Field(None, description="Of the refinement, over that recipe; kept where it is a gain.")
 
 
 class Int16Step(Part):

@@ -245,6 +245,14 @@ def test_compiling_finds_that_uneven_channels_are_worth_it(uneven: Path) -> None
     assert "channels equalized" in told["method"]
 
 
+def test_what_each_refinement_gained_is_told(uneven: Path) -> None:
+    trials = json.loads((uneven / "told.json").read_text())["calibration"]["trials"]
+    (tried,) = [trial for trial in trials if trial.get("refines") == "equalize"]
+    before = max(trial["sqnr_db"] for trial in trials if not trial.get("refines"))
+    assert tried["gain_db"] == pytest.approx(tried["sqnr_db"] - before, abs=0.15)
+    assert "equalize +" in axtool("info", uneven / "m.axm").out
+
+
 def test_saved_ranges_bring_the_factors_along(uneven: Path) -> None:
     assert axtool("compile", uneven / "m.onnx", "--ranges", uneven / "r.json", "-o", uneven / "again.axm").code == 0
     from axtool.runtime.model import load
