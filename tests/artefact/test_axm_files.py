@@ -10,8 +10,15 @@ import pytest
 from safetensors import safe_open
 
 from axtool.artefact import axm
+from axtool.artefact.axm import Artefact, DeviceStage
 from axtool.errors import EnvironmentFault, UsageError
+from axtool.plan.build import plan
+from axtool.plan.lower import lower
+from axtool.target_file import load_target, target_to_dict
+from axtool.types import TensorSpec
+from tests.artefact.axm_files import Arrays, Manifest, changed, device
 from tests.conftest import Tiny
+from tests.plan.lower_case import Case
 
 
 @pytest.mark.parametrize("name", ["cls.axm", "two.axm"])
@@ -78,3 +85,24 @@ def test_a_folder_that_cannot_be_written_is_the_machines_fault(
     with pytest.raises(EnvironmentFault, match="Permission denied"):
         axm.write(tmp_path / "new.axm", axm.read(tiny_models / "cls.axm"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_keeps_tensors_of_int16_and_refuses_a_zero_point_for_them(tmp_path: Path) -> None:
+    case = Case("(float[1,4,8,8] x) => (float[1,6,8,8] y) { t = Conv(x, w) y = Sigmoid(t) }", w=(6, 4, 1, 1))
+    chip = load_target("qc-u-1d5-8mb")
+    program = lower(case.sites, case.quantization(["x", "y"]), chip, case.inputs, case.outputs)
+    specs = [
+        tuple(TensorSpec(name, (1, n, 8, 8), "float32") for name in names) for names, n in ((["x"], 4), (["y"], 6))
+    ]
+    made = Artefact(target_to_dict(chip), specs[0], specs[1], (DeviceStage(plan(program, chip)),))
+    path = tmp_path / "wide.axm"
+    path.write_bytes(axm.pack(made))
+    (stage,) = axm.read(path).device_stages
+    assert stage.plan.program.tensors == program.tensors
+    assert {stage.plan.program.tensors[name].format.kind for name in ("x", "t", "y")} == {"int16"}
+
+    def shifted(manifest: Manifest, arrays: Arrays) -> None:
+        device(manifest)["tensors"]["x"]["format"]["zero_point"] = [3]
+
+    with pytest.raises(UsageError, match="zero point"):
+        axm.read(changed(path, tmp_path / "other.axm", shifted))

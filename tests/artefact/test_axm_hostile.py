@@ -186,6 +186,9 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "two scales": (tensor_of("inputs", scale=[1.0, 1.0]), "one scale"),
     "a zero point outside int8": (tensor_of("outputs", zero_point=[300]), "zero point"),
     "an activation of int32": (tensor_of("outputs", kind="int32"), "int32"),
+    "int16 in the bytes of int8": (tensor_of("outputs", kind="int16", zero_point=[0]), "outside"),
+    "an op of int16 without the bytes of its numbers": (
+        set_value("device", "layers", 0, "op", value="wide_conv"), "missing"),
     "a tensor with a huge dimension": (tensor_of("inputs", shape=[1, 2**30, 2**15, 3]), "elements"),
     "a tensor of rank 2": (tensor_of("inputs", shape=[1, 3]), "stored as"),
     "a tensor of another size outside": (tensor_of("inputs", onnx_shape=[1, 3, 9, 9]), "outside"),
