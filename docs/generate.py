@@ -74,6 +74,7 @@ def ops_page() -> str:
     """The limits of every op on the default chip."""
     from axtool.compiler import Options
     from axtool.ops.limits import manual
+    from axtool.ops.wide import wide_rule
     from axtool.target_file import load_target
 
     target = load_target(Options().target)
@@ -84,7 +85,8 @@ def ops_page() -> str:
     ]
     for row in manual(target):
         rules = "".join(_rule(rule, advice) for rule, advice in zip(row.rules, row.advice, strict=True))
-        parts.append(f"## {row.op or 'Every op'}\n\n{rules or '- No further rule.' + chr(10)}")
+        rules += _rule(wide_rule(row.op), "") if row.op else ""
+        parts.append(f"## {row.op or 'Every op'}\n\n{rules}")
     return "\n".join(parts)
 
 

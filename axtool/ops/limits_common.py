@@ -92,7 +92,7 @@ def not_empty(site: Site, target: Target) -> str | None:
 
 @limit(advice="Integer, boolean and string values stay on the host; export the network in float32.")
 def float_values(site: Site, target: Target) -> str | None:
-    """Values are float32 in the model (int8 on the device)."""
+    """Values are float32 in the model (int8 or int16 on the device)."""
     for name in _runtime(site):
         dtype = site.dtypes.get(name, "of unknown type")
         if dtype != "float32":

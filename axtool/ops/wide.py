@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from axtool.ops.limits_core import shape_of
 from axtool.ops.limits_elementwise import BINARY, IDENTITY, VARIADIC, slope_axis
 from axtool.ops.limits_movement import RESIZE, SHAPE_OPS, resize_factors
@@ -14,6 +17,23 @@ ALWAYS = frozenset(
     | {"Conv", "Gemm", "MatMul", "BatchNormalization", "AveragePool", "GlobalAveragePool", "ReduceMean"}
     | {"Transpose", "Concat", "Split", "SpaceToDepth"}
 )
+# What else has a form in int16, and when.
+SOMETIMES: Mapping[str, str] = MappingProxyType(
+    {
+        "PRelu": "with one slope",
+        "Slice": "with a step of 1 along the channels",
+        "Pad": "with zeros, or by reflection or the edge beside the channels",
+        "DepthToSpace": "in the order DCR",
+        **dict.fromkeys(RESIZE, "by nearest"),
+    }
+)
+
+
+def wide_rule(op: str) -> str:
+    """Whether the values of a device op may be int16, as a sentence of the manual."""
+    if op in SOMETIMES:
+        return f"Values may be int16 {SOMETIMES[op]}."
+    return "Values may be int16." if op in ALWAYS else "Values are int8, never int16."
 
 
 def why_not_wide(site: Site, name: str, target: Target) -> str:
