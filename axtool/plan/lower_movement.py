@@ -46,7 +46,8 @@ def lower_concat(b: Builder, site: Site) -> None:
     axis = axes_of(len(site.shapes[out]), layout).index(site.attrs["axis"])
     reads = [b.read(name, layout) for name in names]
     if "int16" in {fmt.kind, *(b.tensors[x].format.kind for x in reads)}:
-        reads = [b.in_format(x, fmt) for x in reads]
+        same = {x: b.in_format(x, fmt) for x in dict.fromkeys(reads)}
+        reads = [same[x] for x in reads]
     parts: list[int] = []
     offset = 0
     for tensor in (b.tensors[x] for x in reads):
