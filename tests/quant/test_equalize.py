@@ -278,3 +278,18 @@ def test_a_kept_calibration_makes_the_same_file(uneven: Path) -> None:
         words = ("--calib", "random:16", "--calib-cache", uneven / "c.axcal", "-o", uneven / f"{name}.axm")
         assert axtool("compile", uneven / "m.onnx", *words).code == 0
         assert (uneven / f"{name}.axm").read_bytes() == (uneven / "m.axm").read_bytes()
+
+
+def test_an_emitted_model_has_the_rescaled_tensors(uneven: Path) -> None:
+    words = ("--ranges", uneven / "r.json", "--emit", f"qdq={uneven / 'm.qdq.onnx'}", "-o", uneven / "q.axm")
+    assert axtool("compile", uneven / "m.onnx", *words).code == 0
+    x = np.random.default_rng(8).normal(0, 0.5, (1, 3, 9, 8)).astype(np.float32)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(uneven / "m.qdq.onnx", options, providers=["CPUExecutionProvider"])
+    from axtool.runtime.model import CompiledModel, load
+
+    model = CompiledModel(load(uneven / "q.axm").artefact)
+    step = model.devices[0].program.tensors["y"].format.scale[0]
+    file, device = session.run(None, {"x": x})[0], model.run({"x": x}).outputs["y"]
+    assert np.abs(file - device).max() <= 3 * step
