@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace axtool {
@@ -48,38 +50,63 @@ static void extremes_of(size_t n, const float *x, Extremes &seen) {
   seen = e;
 }
 
+static std::pair<float, float> range_of(const Extremes &seen) {
+  float low = seen.low[0][0], high = seen.high[0][0];
+  for (size_t i = 1; i < kWide; ++i) {
+    low = std::min(low, seen.low[i / 4][i % 4]);
+    high = std::max(high, seen.high[i / 4][i % 4]);
+  }
+  return {low, high};
+}
+
+// All zero between two calls. Only the bins between the extremes are added up and cleared: of a small tensor that is
+// most of the work.
+struct Buffers {
+  std::vector<uint32_t> lanes;
+  std::vector<int64_t> total;
+};
+
 Seen histogram_f32(size_t n, const float *x, int exponent, size_t bins, int64_t *counts) {
   const int first = std::clamp(-exponent, -126, 126);  // the factor in two parts: one alone may be no normal float
   const float factor = std::ldexp(1.0f, first), rest = std::ldexp(1.0f, -exponent - first);
   const size_t stride = bins + 1;
-  std::vector<uint32_t> lanes(kLanes * stride);
-  std::vector<int64_t> total(stride);
+  const ptrdiff_t middle = ptrdiff_t(bins / 2);
+  thread_local Buffers buffers;
+  auto &[lanes, total] = buffers;
+  if (total.size() != stride) {
+    lanes.assign(kLanes * stride, 0);
+    total.assign(stride, 0);
+  }
   int32_t at[kChunk];
   constexpr float kInf = std::numeric_limits<float>::infinity();
   Extremes seen{{Vector{} + kInf, Vector{} + kInf}, {Vector{} - kInf, Vector{} - kInf}};
+  size_t homeless = 0, from = 0, to = 0;
   for (size_t start = 0; start < n; start += kBlock) {
     const size_t end = std::min(n, start + kBlock);
-    if (start) lanes.assign(lanes.size(), 0);
     for (size_t chunk = start; chunk < end; chunk += kChunk) {
       const size_t count = std::min(kChunk, end - chunk);
-      bins_of(count, x + chunk, factor, rest, int32_t(bins / 2), int32_t(bins), at);
+      bins_of(count, x + chunk, factor, rest, int32_t(middle), int32_t(bins), at);
       extremes_of(count, x + chunk, seen);
       size_t i = 0;
       for (; i + kLanes <= count; i += kLanes)
         for (size_t lane = 0; lane < kLanes; ++lane) ++lanes[lane * stride + at[i + lane]];
       for (; i < count; ++i) ++lanes[at[i]];
     }
-    for (size_t bin = 0; bin < stride; ++bin)
-      for (size_t lane = 0; lane < kLanes; ++lane) total[bin] += lanes[lane * stride + bin];
+    for (size_t lane = 0; lane < kLanes; ++lane) homeless += lanes[lane * stride + bins];
+    const auto [low, high] = range_of(seen);
+    from = homeless ? 0 : size_t(middle + ptrdiff_t(low * factor * rest));
+    to = homeless ? stride : size_t(middle + ptrdiff_t(high * factor * rest)) + 1;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      uint32_t *own = lanes.data() + lane * stride;
+      for (size_t bin = from; bin < to; ++bin) total[bin] += own[bin];
+      std::fill(own + from, own + to, 0u);
+    }
   }
-  if (!total[bins])
-    for (size_t bin = 0; bin < bins; ++bin) counts[bin] += total[bin];
-  float low = kInf, high = -kInf;
-  for (size_t i = 0; i < kWide; ++i) {
-    low = std::min(low, seen.low[i / 4][i % 4]);
-    high = std::max(high, seen.high[i / 4][i % 4]);
-  }
-  return {size_t(total[bins]), low, high};
+  if (!homeless)
+    for (size_t bin = from; bin < to; ++bin) counts[bin] += total[bin];
+  std::fill(total.begin() + ptrdiff_t(from), total.begin() + ptrdiff_t(to), 0);
+  const auto [low, high] = range_of(seen);
+  return {homeless, low, high};
 }
 
 }  // namespace axtool
