@@ -23,6 +23,7 @@ from axtool.quant.cumulative import drifts_of, samples_of
 from axtool.quant.equalize import equalized, factors_of, is_uneven, multiplied, rescaled
 from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams, scaled_gram
+from axtool.quant.judged import judged_by
 from axtool.quant.observe import equalizable_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.overrides import Overrides
@@ -130,7 +131,7 @@ def choose(
         stages,
         samples,
         histograms=methods != {"minmax"},
-        outputs=outputs,
+        outputs=judged_by(stages, outputs),
         jobs=jobs,
         cache=cache,
         progress=watcher.count,

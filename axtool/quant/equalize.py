@@ -68,6 +68,9 @@ def groups_of(
         elif _passes(site, data):
             for name in data:
                 union.join(name, site.outputs[0])
+        elif (gate := _gate_of(site, data)) is not None:
+            union.join(next(name for name in data if name != gate), site.outputs[0])
+            kept.add(gate)
         else:
             kept |= {*data, *site.outputs}
     taken = {union.root(name) for name in kept}
@@ -170,6 +173,16 @@ def _passes(site: Site, data: Sequence[str]) -> bool:
     if site.op == "Clip":
         return bool(site.attrs["min"] == 0 and math.isinf(site.attrs["max"]))
     return site.op in PASSING and len(data) == 1
+
+
+def _gate_of(site: Site, data: Sequence[str]) -> str | None:
+    """The operand of a product that is one number for each channel: the other passes its factors on; else None."""
+    if site.op != "Mul" or len(data) != 2 or len({len(site.shapes[name]) for name in data}) != 1:
+        return None
+    made = site.shapes[site.outputs[0]]
+    gates = [name for name in data if math.prod(site.shapes[name][2:]) == 1 < math.prod(made[2:])]
+    full = [name for name in data if site.shapes[name] == made]
+    return gates[0] if len(gates) == 1 and len(full) == 1 and len(made) > 2 else None
 
 
 def _factors(group: Group, size: Floats) -> Floats:

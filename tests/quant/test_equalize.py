@@ -30,19 +30,21 @@ CHAINS = {
     "leaky relu and a pool": "r = LeakyRelu<alpha=0.2>(a) p = MaxPool<kernel_shape=[2,2]>(r) y = Conv(p, v, d)",
     "a residual sum": "b = Conv(x, u, e) s = Add(a, b) y = Conv(s, v, d)",
     "two readers": "r = Relu(a) p = Conv(r, v, d) q = Conv(r, t) y = Add(p, q)",
+    "a gate for each channel": "p = GlobalAveragePool(a) g = Conv(p, gw) s = Tanh(g) m = Mul(a, s) y = Conv(m, v)",
     "depthwise": "y = Conv<group=4, pads=[1,1,1,1]>(a, dw)",
     "grouped": "y = Conv<group=2>(a, grouped)",
     "pooled, then a conv": "p = GlobalAveragePool(a) y = Conv(p, one)",
 }
 SHAPES = {
     "w": (4, 3, 3, 3), "c": (4,), "u": (4, 3, 3, 3), "e": (4,), "v": (5, 4, 2, 2), "d": (5,), "t": (5, 4, 2, 2),
-    "dw": (4, 1, 3, 3), "grouped": (6, 2, 1, 1), "one": (7, 4, 1, 1),
+    "gw": (4, 4, 1, 1), "dw": (4, 1, 3, 3), "grouped": (6, 2, 1, 1), "one": (7, 4, 1, 1),
 }  # fmt: skip
 OTHERS = {
     "a clip": "r = Clip(a, zero, six) y = Conv(r, v, d)",
     "hard swish": "r = HardSwish(a) y = Conv(r, v, d)",
     "a concat that reads it too": "y = Conv(a, v, d) z = Concat<axis=1>(a, a)",
     "an output of the stage": "y = Conv(a, v, d) z = Relu(a)",
+    "a product with a tensor of its shape": "b = Conv(x, u, e) m = Mul(a, b) y = Conv(m, v, d)",
     "a reader without constant weights": "m = Mul(a, a) y = Conv(a, v, d) z = Conv(m, v, d)",
 }
 
@@ -119,6 +121,12 @@ def test_what_others_read_or_bound_keeps_its_channels(case: str) -> None:
     outputs = "y z" if " z = " in OTHERS[case] else "y"
     _, groups = found(model(OTHERS[case], outputs=outputs + (" a" if case.startswith("an output") else "")))
     assert not [group for group in groups if "a" in group.tensors]
+
+
+def test_the_gate_itself_keeps_its_numbers() -> None:
+    body = "p = GlobalAveragePool(a) g = Conv(p, gw) s = Relu(g) m = Mul(s, a) y = Conv(m, v, d)"
+    _, (group,) = found(model(body))
+    assert set(group.tensors) == {"a", "p", "m"}
 
 
 @pytest.mark.parametrize("fixed", ["a", "r", "v", "w"])

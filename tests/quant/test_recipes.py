@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
 from axtool.errors import UsageError
 from axtool.graph.parts import Part
+from axtool.graph.split import Stage
 from axtool.quant.calibrate import MOST_HELD, MOST_KEPT, held_back
+from axtool.quant.judged import judged_by
 from axtool.quant.recipe import TRIED, QuantRecipe, recipes_of
 from axtool.quant.score import BEST_DB, WORST_DB, Score
 from axtool.quant.trial import GAIN_DB, Trial, best
@@ -175,3 +179,23 @@ def test_rounding_for_the_data_is_kept_only_where_it_is_better(tiny_models: Tiny
     if calibration["method"] in rounded:
         before = max(figure for recipe, figure in trials.items() if recipe not in rounded)
         assert trials[calibration["method"]] > before + GAIN_DB
+
+
+def stages_of(text: str, host: tuple[str, ...]) -> tuple[Stage, ...]:
+    """A device stage x -> `host`, and the host stage of this text."""
+    head = '<ir_version: 9, opset_import: ["": 18]> g '
+    device = onnx.parser.parse_model(f"{head}(float[1,4] x) => (float[1,4] a) {{ a = Relu(x) }}")
+    tail = onnx.parser.parse_model(f"{head}(float[1,4] a) => (float[1,4] y) {{ {text} }}")
+    return (
+        Stage("device", ir.from_proto(device), ("x",), ("a",)),
+        Stage("host", ir.from_proto(tail), host, ("y",)),
+    )
+
+
+def test_recipes_are_judged_before_a_softmax_of_the_host() -> None:
+    assert judged_by(stages_of("y = Softmax(a)", ("a",)), ["y"]) == ("a",)
+
+
+@pytest.mark.parametrize("text", ["y = Sigmoid(a)", "s = Softmax(a) y = Sqrt(s)", "s = Sqrt(a) y = Softmax(s)"])
+def test_recipes_are_judged_by_any_other_output_itself(text: str) -> None:
+    assert judged_by(stages_of(text, ("a",)), ["y"]) == ("y",)
