@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.quant.decibels import finite
-from axtool.quant.layers import Energy, LayerFigures
+from axtool.quant.layer_figures import Energy, LayerFigures
 from axtool.quant.weights import channel_weights
 from axtool.types import Quantization, Site
 

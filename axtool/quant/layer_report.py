@@ -18,7 +18,8 @@ from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
 from axtool.quant.advice import Context, Finding, worst_layers
 from axtool.quant.calibrate import held_back
-from axtool.quant.layers import FEW_LEVELS, LayerFigures, check_layers
+from axtool.quant.layer_figures import FEW_LEVELS, LayerFigures
+from axtool.quant.layers import check_layers
 from axtool.quant.observe import Progress
 from axtool.quant.tie_costs import TieCost, tie_costs, tie_notices
 from axtool.quant.ties import tie

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from axtool.inputs.notice import Notice, warning
-from axtool.quant.layers import LayerFigures
+from axtool.quant.layer_figures import LayerFigures
 from axtool.quant.ties import moved
 from axtool.types import Quantization, Site
 

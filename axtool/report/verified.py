@@ -82,7 +82,7 @@ def verified_text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# The floor is `axtool.quant.layers.BAD_DB`; a test holds the two together.
+# The floor is `axtool.quant.layer_figures.BAD_DB`; a test holds the two together.
 BAD = "the first whose own error alone leaves less than 15 dB"
 LAYER_LEGEND = (
     "accumulated: error up to here, against float; alone: of this layer, fed with the float model's tensors;\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from axtool.graph.sites import sites_of
-from axtool.quant.layers import LayerFigures, check_layers
+from axtool.quant.layer_figures import LayerFigures
+from axtool.quant.layers import check_layers
 from axtool.quant.tie_costs import add_to_figures, tie_costs
 from axtool.target_file import target_from_dict
 from axtool.types import Quantization

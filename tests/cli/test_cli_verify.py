@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from axtool.quant.layers import BAD_DB
+from axtool.quant.layer_figures import BAD_DB
 from tests import tiny
 from tests.artefact.axm_files import Arrays, Manifest, changed
 from tests.conftest import Tiny

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from axtool.quant.advice import Context, Finding, worst_layers
-from axtool.quant.layers import Energy, LayerFigures
+from axtool.quant.layer_figures import Energy, LayerFigures
 from axtool.quant.weights import quantize_weights
 from axtool.types import Layer, QFormat, Quantization, Site, Weights
 from tests import tiny

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axtool.quant.layer_figures import LayerFigures
 from axtool.quant.layer_report import MOST_VALUES, chosen_samples, part_notices
-from axtool.quant.layers import LayerFigures
 from axtool.types import Layer, QFormat, Site
 from tests import tiny
 from tests.conftest import Tiny

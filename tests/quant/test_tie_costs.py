@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axtool.quant.formats import int8_format
-from axtool.quant.layers import LayerFigures
+from axtool.quant.layer_figures import LayerFigures
 from axtool.quant.tie_costs import add_to_figures, tie_costs, tie_notices
 from axtool.types import Layer, QFormat, Quantization, Site
 from tests import tiny

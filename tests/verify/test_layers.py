@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from axtool.quant.layers import LayerFigures, alone
+from axtool.quant.layer_figures import LayerFigures
+from axtool.quant.layers import alone
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.model import load
 from axtool.verify.check import Request, verify
