@@ -56,9 +56,9 @@ class Rounded:
     def __init__(self, rows: NDArray[Any], form: QFormat) -> None:
         lo, hi = LIMITS[form.kind]
         scale, zero = (np.asarray(v if len(v) > 1 else v[0], np.float32) for v in (form.scale, form.zero_point))
-        steps = np.empty(rows.shape, np.float32)
-        assign_pixels(steps, rows)
-        steps = steps.reshape(-1, rows.shape[-1])
+        plain = np.empty(rows.shape, np.float32)
+        assign_pixels(plain, rows)
+        steps = plain.reshape(-1, rows.shape[-1])
         with np.errstate(over="ignore", invalid="ignore"):
             steps /= scale
             steps += zero
