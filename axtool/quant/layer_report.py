@@ -30,7 +30,7 @@ from axtool.target import Target
 from axtool.types import Program, Quantization, Site
 
 MOST_SAMPLES = 8
-MOST_VALUES = 1 << 24  # of all layers and samples
+MOST_VALUES = 1 << 25  # of all layers and samples
 ENOUGH = 64  # values of a channel of one sample, before its levels say anything
 _SHOWN = 4
 
