@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,16 @@ from axtool.types import Site
 ROWS_OF_K, LEAST_ROWS = 12, 12_000  # windows in all: so many for each value of a window, and no fewer than these
 MOST_K = 2304  # values of a window: a larger matrix takes more memory and time than its layer is worth
 
-Gram = NDArray[np.float64]  # (group, k, k)
+Matrices = NDArray[np.float64]  # (group, k, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """The matrices of a site, one a group, and what was made with them: many trials ask for the same."""
+
+    matrices: Matrices
+    rounded: dict[bytes, NDArray[np.int8]] = field(default_factory=dict)  # by the weights that were rounded
+    scaled: dict[tuple[float, ...], Gram] = field(default_factory=dict)  # by the factors of the input's channels
 
 
 def has_gram(site: Site) -> bool:
@@ -47,7 +57,7 @@ def gather_grams(
     for site in sites:
         if has_gram(site):
             readers.setdefault(site.inputs[0], []).append(site)
-    grams: dict[str, Gram] = {}
+    grams: dict[str, Matrices] = {}
 
     def visit(index: int, name: str, array: NDArray[Any]) -> None:
         for site in readers.get(name, ()):
@@ -58,10 +68,10 @@ def gather_grams(
             (native_function("gram_f32") or gram_f32)(rows, grams[key])
 
     run_pieces(work, samples, visit, progress)
-    return grams
+    return {name: Gram(matrices) for name, matrices in grams.items()}
 
 
-def gram_f32(x: NDArray[np.float32], gram: Gram) -> None:
+def gram_f32(x: NDArray[np.float32], gram: Matrices) -> None:
     """gram += x'x of each group, (group, n, k), the sum over n in float32. The native function has the same bits."""
     product = np.zeros(gram.shape, np.float32)
     for n in range(x.shape[1]):
@@ -109,12 +119,15 @@ def windows_f32(
 
 def scaled_gram(site: Site, gram: Gram, factors: Sequence[float]) -> Gram:
     """The matrix of a site whose input has its channels multiplied by `factors` (none: as it is)."""
-    if not factors:
+    key = tuple(factors)
+    if not key:
         return gram
-    group, length, _ = gram.shape
-    each = np.repeat(np.asarray(factors, np.float64), group * length // len(factors))
-    rows = each.reshape(group, length)  # the channels of a group, then the taps
-    return gram * rows[:, :, None] * rows[:, None, :]
+    if key not in gram.scaled:
+        group, length, _ = gram.matrices.shape
+        each = np.repeat(np.asarray(key, np.float64), group * length // len(key))
+        rows = each.reshape(group, length)  # the channels of a group, then the taps
+        gram.scaled[key] = Gram(gram.matrices * rows[:, :, None] * rows[:, None, :])
+    return gram.scaled[key]
 
 
 def _some(random: np.random.Generator, count: int, most: int) -> NDArray[np.int64]:

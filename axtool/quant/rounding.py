@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.quant.gram import Gram, native_function
+from axtool.quant.gram import Gram, Matrices, native_function
 from axtool.quant.weights import LIMIT, channel_weights, from_channels
 from axtool.types import Site, Weights
 
@@ -28,20 +28,26 @@ Integers = NDArray[np.int64]
 
 
 def round_weights(site: Site, weights: Weights, gram: Gram) -> Weights:
-    """The weights of a MAC site rounded for the inputs of which `gram` (group, k, k) is the Gram matrix.
+    """The weights of a MAC site rounded for the inputs of which `gram` is the Gram matrix.
 
     Never worse for those inputs than the nearest steps: a channel for which it would be keeps these.
     """
+    key = weights.scale.tobytes() + weights.values.tobytes()
+    if key not in gram.rounded:
+        gram.rounded[key] = _rounded(site, weights, gram.matrices)
+    return replace(weights, values=gram.rounded[key])
+
+
+def _rounded(site: Site, weights: Weights, grams: Matrices) -> NDArray[np.int8]:
     real = channel_weights(site) / weights.scale.astype(np.float64)[:, None]  # (cout, k), in steps
     nearest = channel_weights(site, weights.values)
-    shape = (len(gram), len(real) // len(gram), real.shape[1])  # (group, cout / group, k)
-    rounded, lost = _round(real.reshape(shape), nearest.reshape(shape), np.ascontiguousarray(gram, np.float64))
+    shape = (len(grams), len(real) // len(grams), real.shape[1])  # (group, cout / group, k)
+    steps, lost = _round(real.reshape(shape), nearest.reshape(shape), np.ascontiguousarray(grams, np.float64))
     better = (lost[0] < lost[1]).reshape(-1)
-    values = np.where(better[:, None], rounded.reshape(real.shape), nearest)
-    return replace(weights, values=from_channels(site, values.astype(np.int8)))
+    return from_channels(site, np.where(better[:, None], steps.reshape(real.shape), nearest).astype(np.int8))
 
 
-def _round(real: Floats, nearest: Floats, grams: Gram) -> tuple[Floats, Floats]:
+def _round(real: Floats, nearest: Floats, grams: Matrices) -> tuple[Floats, Floats]:
     """(group, cout, k) in steps -> whole steps, and (2, group, cout): what they and the nearest lose.
 
     The matrices are damped, more where one is not positive definite. Inputs that were always zero damp with one: their
@@ -62,7 +68,7 @@ def _round(real: Floats, nearest: Floats, grams: Gram) -> tuple[Floats, Floats]:
 def round_rows_f64(
     real: Floats,
     nearest: Floats,
-    grams: Gram,
+    grams: Matrices,
     order: Integers,
     damping: Floats,
     limit: float,

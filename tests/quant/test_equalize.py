@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from axtool.errors import UsageError
 from axtool.graph.sites import sites_of
 from axtool.quant.equalize import LARGEST, Group, check_factors, equalized, factors_of, groups_of, is_uneven, rescaled
-from axtool.quant.gram import scaled_gram
+from axtool.quant.gram import Gram, scaled_gram
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges
 from axtool.quant.spread import ChannelExtremes, channel_extremes
 from axtool.types import Site
@@ -218,7 +218,7 @@ def test_the_matrix_of_rescaled_inputs_is_that_of_their_products(group: int) -> 
     factors = np.array([1.0, 2.0, 3.0, 4.0])
     scaled = rows * np.repeat(factors, taps).reshape(group, 1, -1)
     gram, wanted = (np.matmul(x.transpose(0, 2, 1), x) for x in (rows, scaled))
-    np.testing.assert_allclose(scaled_gram(site, gram, tuple(factors)), wanted)
+    np.testing.assert_allclose(scaled_gram(site, Gram(gram), tuple(factors)).matrices, wanted)
 
 
 def test_extremes_of_channels_are_the_same_however_the_samples_are_shared() -> None:

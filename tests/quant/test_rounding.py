@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from axtool.quant.formats import int8_format
-from axtool.quant.gram import MOST_K, gather_grams, gram_f32, has_gram, windows, windows_f32
+from axtool.quant.gram import MOST_K, Gram, gather_grams, gram_f32, has_gram, scaled_gram, windows, windows_f32
 from axtool.quant.rounding import round_rows_f64, round_weights
 from axtool.quant.weights import LIMIT, channel_weights, quantize_weights
 from axtool.types import Site, Weights
@@ -38,9 +38,9 @@ def pictures(cin: int, count: int = 12, size: int = 9) -> NDArray[np.float32]:
     return np.einsum("ck,nkhw->nchw", mixed, base / np.abs(base).max()).astype(np.float32)
 
 
-def gram_of(site: Site, arrays: NDArray[np.float32]) -> NDArray[np.float64]:
+def gram_of(site: Site, arrays: NDArray[np.float32]) -> Gram:
     rows = np.concatenate([windows(site, array[None], 10_000, 0) for array in arrays], axis=1).astype(np.float64)
-    return np.matmul(rows.transpose(0, 2, 1), rows)
+    return Gram(np.matmul(rows.transpose(0, 2, 1), rows))
 
 
 def outputs(site: Site, weights: NDArray[np.float64], arrays: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -86,13 +86,13 @@ def test_scales_and_bias_stay_and_steps_keep_to_int8() -> None:
 def test_inputs_that_do_not_go_together_leave_the_nearest_steps() -> None:
     site = SITES["1x1"]
     nearest = quantize_weights(site, IN, OUT)[0]
-    assert np.array_equal(round_weights(site, nearest, np.eye(12)[None]).values, nearest.values)
+    assert np.array_equal(round_weights(site, nearest, Gram(np.eye(12)[None])).values, nearest.values)
 
 
 def test_inputs_that_were_always_zero_leave_the_nearest_steps() -> None:
     site = SITES["depthwise"]
     nearest = quantize_weights(site, IN, OUT)[0]
-    assert np.array_equal(round_weights(site, nearest, np.zeros((7, 9, 9))).values, nearest.values)
+    assert np.array_equal(round_weights(site, nearest, Gram(np.zeros((7, 9, 9)))).values, nearest.values)
 
 
 def test_all_groups_at_once_give_what_each_gives_alone() -> None:
@@ -105,7 +105,9 @@ def test_all_groups_at_once_give_what_each_gives_alone() -> None:
         alone = conv(2, 3)
         alone = Site("Conv", "c", 0, ("x", "w"), ("y",), alone.attrs, {}, {}, {"w": site.constants["w"][part]})
         weights = Weights(nearest.values[part], nearest.scale[part], nearest.bias[part])
-        assert np.array_equal(round_weights(alone, weights, gram[group : group + 1]).values, together[part])
+        assert np.array_equal(
+            round_weights(alone, weights, Gram(gram.matrices[group : group + 1])).values, together[part]
+        )
 
 
 @pytest.mark.parametrize("attrs", [{}, {"strides": (2, 1)}, {"pads": (1, 0, 2, 1)}, {"dilations": (2, 2)}])
@@ -145,7 +147,7 @@ def test_matrices_are_summed_over_the_samples() -> None:
     from axtool.quant.observe import Work
 
     grams = gather_grams(Work((), (), False), [site], [{"x": array[None]} for array in arrays], 3)
-    assert np.allclose(grams["y"], gram_of(site, arrays), rtol=1e-5)
+    assert np.allclose(grams["y"].matrices, gram_of(site, arrays).matrices, rtol=1e-5)
 
 
 def random_rounding(groups: int, rows: int, k: int, seed: int = 0) -> list[Any]:
@@ -210,3 +212,22 @@ def test_native_windows_are_those_of_the_loops(group: int) -> None:
     windows_f32(image, (3, 2), (2, 3), y, x, mine)
     native.windows_f32(image, (3, 2), (2, 3), y, x, theirs)
     assert np.array_equal(mine, theirs)
+
+
+def test_the_same_weights_are_rounded_once_and_others_anew() -> None:
+    site = SITES["3x3"]
+    gram = gram_of(site, pictures(6))
+    nearest = quantize_weights(site, IN, OUT)[0]
+    first = round_weights(site, nearest, gram)
+    assert round_weights(site, nearest, gram).values is first.values
+    coarser = Weights(nearest.values // 2, nearest.scale * 2, nearest.bias)
+    assert not np.array_equal(round_weights(site, coarser, gram).values, first.values)
+
+
+def test_a_scaled_matrix_is_that_of_scaled_inputs() -> None:
+    site, arrays = SITES["grouped"], pictures(8)
+    factors = tuple(np.linspace(0.5, 4, 8))
+    scaled = gram_of(site, arrays * np.asarray(factors, np.float32)[:, None, None])
+    gram = gram_of(site, arrays)
+    assert np.allclose(scaled_gram(site, gram, factors).matrices, scaled.matrices, rtol=1e-4, atol=1e-6)
+    assert scaled_gram(site, gram, ()) is gram
