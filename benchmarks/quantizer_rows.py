@@ -114,7 +114,7 @@ def _sqnr(model: str, ours: Result, rivals: tuple[Sequence[Result], float]) -> I
             yield _row(model, what, asked, f"{db:.1f} dB", 10 ** ((db - theirs) / 20), target, **sides)
         known = KNOWN_DB.get((model, label, ours.quantizer))
         if known is not None:
-            yield _known(model, what, ours, f"{known:g} dB", f"{db:.1f} dB", 10 ** ((db - known) / 20), known)
+            yield _known(model, what, ours, f"{known:g} dB", f"{db:.1f} dB", 10 ** ((db - known) / 20), (db, known))
 
 
 def _how(ours: Result) -> str:
@@ -135,7 +135,7 @@ def _shares(model: str, ours: Result, rivals: tuple[Sequence[Result], float]) ->
                        **sides)  # fmt: skip
         known = KNOWN_SHARE.get((model, key, ours.quantizer))
         if known is not None:
-            yield _known(model, what, ours, f"{known:.1%}", f"{value:.1%}", value / known, known)
+            yield _known(model, what, ours, f"{known:.1%}", f"{value:.1%}", value / known, (value, known))
 
 
 def _share(result: Result, key: str) -> float:
@@ -155,16 +155,16 @@ def _objects(model: str, ours: Result, rivals: tuple[Sequence[Result], float]) -
     if best is None or "found" not in figures:
         return
     asked = model == "nudenet-320n"
-    for key, words, of in (("found", "objects kept", ours.figures["objects"]), ("invented", "objects invented", 0)):
+    for key, what in (("found", "objects kept"), ("invented", "objects invented")):
         value, theirs = figures[key], best.figures[key]
         sides = {"ours": ours.side(value, ""), "peer": best.side(theirs, "")}
         if key == "found":
-            told = f"{value} of {of}"
-            yield _row(model, words, f"{best.quantizer} {theirs}", told, value / max(theirs, 1e-9),
-                       1.0 if asked else None, **sides)  # fmt: skip
+            target, words, told = 1.0, f"{best.quantizer} {theirs}", f"{value} of {figures['objects']}"
+            ratio = value / max(theirs, 1e-9)
         else:  # half as many; none counts as a half
-            yield _row(model, words, f"half of {best.quantizer}'s {theirs}", f"{value}",
-                       max(theirs, 1) / max(value, 0.5), 2.0 if asked else None, **sides)  # fmt: skip
+            target, words, told = 2.0, f"half of {best.quantizer}'s {theirs}", f"{value}"
+            ratio = max(theirs, 1) / max(value, 0.5)
+        yield _row(model, what + _how(ours), words, told, ratio, target if asked else None, **sides)
 
 
 def _calibration(model: str, own: Mapping[str, Result]) -> Iterable[Row]:
@@ -177,15 +177,15 @@ def _calibration(model: str, own: Mapping[str, Result]) -> Iterable[Row]:
         times = CPU.get(model, SMALL_CPU)
         spent, allowed = ours.work_s, times * plain.work_s
         sides = {"ours": ours.side(round(spent, 2), "s"), "peer": plain.side(round(plain.work_s, 2), "s")}
-        yield _row(model, "CPU of calibration", f"{times:g} x {plain.work_s:.1f} s", f"{spent:.1f} s",
-                   allowed / max(spent, 1e-3), 1.0, **sides)  # fmt: skip
+        yield _row(model, "CPU of calibration", f"{times:g} x {plain.work_s:.2f} = {allowed:.2f} s",
+                   f"{spent:.2f} s", allowed / max(spent, 1e-3), 1.0, **sides)  # fmt: skip
         most = MEMORY[0] * plain.cost["peak_mb"] + MEMORY[1]
         sides = {"ours": ours.side(peak, "MB"), "peer": plain.side(plain.cost["peak_mb"], "MB")}
         asked = f"{MEMORY[0]} x {plain.cost['peak_mb']:.0f} + {MEMORY[1]:.0f} = {most:.0f} MB"
         yield _row(model, "memory of calibration", asked, f"{peak:.0f} MB", most / peak, 1.0, **sides)
     if model in MOST_MB:
         yield _known(model, "memory of calibration", ours, f"{MOST_MB[model]:.0f} MB", f"{peak:.0f} MB",
-                     MOST_MB[model] / peak, MOST_MB[model], orientation=False)  # fmt: skip
+                     MOST_MB[model] / peak, (peak, MOST_MB[model]), orientation=False)  # fmt: skip
     if slow is not None:
         cpu, theirs = ours.cost["cpu_s"], slow.cost["cpu_s"]
         sides = {"ours": ours.side(cpu, "s"), "peer": slow.side(theirs, "s")}
@@ -223,12 +223,13 @@ def _over_models(made: Sequence[Row]) -> Iterable[Row]:
 
 
 def _known(
-    model: str, what: str, ours: Result, asked: str, found: str, ratio: float, known: float, *, orientation: bool = True
-) -> Row:
-    """Against a fixed figure."""
-    side = {"name": "figure", "version": "", "value": known, "unit": ""}
+    model: str, what: str, ours: Result, asked: str, found: str, ratio: float, values: tuple[float, float], *,
+    orientation: bool = True,
+) -> Row:  # fmt: skip
+    """Against a fixed figure; `values` are ours and that figure."""
+    side = {"name": "figure", "version": "", "value": values[1], "unit": ""}
     words = f"{asked}, for orientation" if orientation else asked
-    return _row(model, what, words, found, ratio, 1.0, ours=ours.side(known, ""), peer=side)
+    return _row(model, what, words, found, ratio, 1.0, ours=ours.side(values[0], ""), peer=side)
 
 
 def _row(model: str, what: str, asked: str, found: str, ratio: float, target: float | None, **sides: object) -> Row:

@@ -353,7 +353,7 @@ def test_a_large_model_may_take_less_over_the_plain_pass() -> None:
     plain = Result("resnet50", PLAIN.name, "1", {"cpu_s": 1.0, "peak_mb": 100.0})
     ours = Result("resnet50", CALIBRATION.name, "1", {"cpu_s": 2.0, "peak_mb": 100.0})
     row = next(row for row in quantizer_rows.rows([plain, ours]) if row["measured"].startswith("CPU"))
-    assert (row["asked"], row["met"]) == ("1.6 x 1.0 s", False)
+    assert (row["asked"], row["met"]) == ("1.6 x 1.00 = 1.60 s", False)
 
 
 def test_map_may_fall_by_a_hundredth() -> None:
