@@ -94,6 +94,10 @@ def _only_moves(figures: LayerFigures, context: Context) -> bool:
 
 def _finding(figures: LayerFigures, context: Context) -> Finding:
     name = figures.layer.outputs[0]
+    if any(name in numbers.given for numbers in context.numbers):
+        return Finding(
+            figures, "it has the format that the model brings", "quantize the float model, where there is one"
+        )
     if figures.cut > figures.single / 2:
         share = 100 * figures.saturated_share
         return Finding(

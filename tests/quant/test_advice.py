@@ -71,6 +71,13 @@ def test_steps_that_are_too_coarse_ask_for_int16() -> None:
     assert finding.recipe == {"match": {"name": "c"}, "format": "int16"}
 
 
+def test_a_format_that_the_model_brings_is_left_to_it() -> None:
+    site = conv()
+    brought = replace(numbers(site), given=frozenset("y"))
+    finding = found(figures(single=4e3, stored=3.5e3), site, brought, WIDE)
+    assert (finding.cause, finding.recipe) == ("it has the format that the model brings", None)
+
+
 def test_a_chip_without_int16_leaves_the_host() -> None:
     site = conv()
     finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), NARROW)
