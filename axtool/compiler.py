@@ -37,7 +37,7 @@ from axtool.quant.equalize import check_factors
 from axtool.quant.findings import findings
 from axtool.quant.follow import Followed, follow, wish_of
 from axtool.quant.layer_report import LayerReport, report_layers
-from axtool.quant.observe import equalizable_of
+from axtool.quant.observe import channels_of, equalizable_of
 from axtool.quant.ranges import Ranges, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
 from axtool.quant.widen import Budget
@@ -203,7 +203,9 @@ def measure(
         say_untried(options)
         with located(str(options.ranges)):
             given.check(
-                names_to_calibrate(stages), known={name for stage in stages for name in value_names(stage.model)}
+                names_to_calibrate(stages),
+                {name for stage in stages for name in value_names(stage.model)},
+                channels_of(stages),
             )
             check_factors(equalizable_of(stages), given.factors)
         return Choice(overrides.over(given), overrides=overrides)

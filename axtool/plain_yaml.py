@@ -99,7 +99,8 @@ def _places(node: yaml.Node, place: Place, line: int = 0) -> Iterator[tuple[Plac
         for key, item in node.value:
             at = _at(key.start_mark)
             if key.tag != _PREFIX + "str":
-                raise ValueError(f"line {at}: the key '{key.value}' is no text")
+                told = f"'{key.value}'" if isinstance(key, yaml.ScalarNode) else "of several values"
+                raise ValueError(f"line {at}: the key {told} is no text")
             if key.value in seen:
                 raise ValueError(f"line {at}: the key '{key.value}' comes twice")
             seen.add(key.value)

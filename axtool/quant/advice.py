@@ -102,7 +102,7 @@ def _finding(figures: LayerFigures, context: Context) -> Finding:
         share = 100 * figures.saturated_share
         return Finding(
             figures,
-            f"{share:.2g} % of the values lie outside its range",
+            f"{_percent(share)} % of the values lie outside its range",
             "more calibration samples, or --method minmax",
         )
     if figures.stored > figures.single / 2:
@@ -194,6 +194,11 @@ def _stored_noise(tensor: str, context: Context) -> float:
     """Share of a tensor that its rounding takes; 0 where it is not known."""
     known = context.figures.get(tensor)
     return known.stored / known.signal if known is not None and known.signal else 0.0
+
+
+def _percent(share: float) -> str:
+    """Two digits, and never an exponent for 100."""
+    return f"{share:.0f}" if share >= 10 else f"{share:.2g}"
 
 
 def _rounded(value: float) -> float | None:

@@ -89,6 +89,9 @@ def open_cache(text: str) -> CalibCache:
 
     Raises UsageError where there can be neither, and for a file that is something else: it is not ours to replace.
     """
+    if not text:  # what a script makes of a variable that is not set; as a path it would be the folder around
+        hint = "give the name of a folder or a file"
+        raise UsageError("--calib-cache is empty", hint=hint, code="bad-option")
     path = Path(text)
     refuse_special(path)
     folder = path.is_dir() or (not path.exists() and (text.endswith("/") or not path.suffix))

@@ -112,9 +112,11 @@ class _Walk:
     def _corrected(self, part: Program, alive: Sequence[Mapping[str, Ints]]) -> Program:
         """The program of one layer; of one with weights, with the bias that follows the drift of what it reads."""
         (layer,) = part.layers
+        if layer.op not in MAC_OPS:
+            return part
         site = self._built.origins[layer.name][0]
         weights = self._numbers.weights.get(site.outputs[0])
-        if layer.op not in MAC_OPS or weights is None or weight_name(site) in self._fixed:
+        if weights is None or weight_name(site) in self._fixed:
             return part
         drift = self._drift(site.inputs[0], part, layer, alive)
         if drift is None:

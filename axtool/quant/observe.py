@@ -283,6 +283,19 @@ def equalizable(stage: StageLike, sites: Sequence[Site]) -> tuple[Group, ...]:
     return groups_of(sites, stage.inputs, stage.outputs, getattr(stage, "given", {}))
 
 
+def channels_of(stages: Sequence[StageLike]) -> dict[str, int]:
+    """How many channels the tensors have whose means are kept, over all device stages."""
+    from axtool.graph.sites import sites_of
+
+    rows = [sites_of(stage.model) for stage in stages if stage.kind == "device"]
+    shapes = [{name: shape for site in sites for name, shape in site.shapes.items()} for sites in rows]
+    return {
+        name: int(known[name][axis])
+        for sites, known in zip(rows, shapes, strict=True)
+        for name, axis in averaged_axes(sites).items()
+    }
+
+
 def equalizable_of(stages: Sequence[StageLike]) -> tuple[Group, ...]:
     """The groups of all device stages."""
     from axtool.graph.sites import sites_of

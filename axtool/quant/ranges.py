@@ -13,6 +13,7 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
 
 SCHEMA = "axtool.ranges/1"
+MOST_SAMPLES, LONGEST_METHOD = 2**48, 200
 Rows = Mapping[str, tuple[float, ...]]
 FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
@@ -77,6 +78,11 @@ class Ranges(Mapping[str, tuple[float, float]]):
         means, drift = _rows(document, "means", where), _rows(document, "drift", where)
         factors = _rows(document, "factors", where, positive=True)
         samples, method = document.get("samples", 0), document.get("method", "")
+        if type(samples) is not int or not 0 <= samples < MOST_SAMPLES:
+            raise UsageError("'samples' is not how many there were", where=where, code="bad-ranges")
+        if not isinstance(method, str) or len(method) > LONGEST_METHOD:
+            what = f"'method' is no text of at most {LONGEST_METHOD} characters"
+            raise UsageError(what, where=where, code="bad-ranges")
         preparation = document.get("preparation")
         if preparation is not None and not isinstance(preparation, dict):
             raise UsageError("'preparation' is not an object", where=where, code="bad-ranges")
@@ -85,8 +91,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
             raise UsageError("'int16' is not a list of names of tensors", where=where, code="bad-ranges")
         return cls(
             {str(name): (float(low), float(high)) for name, (low, high) in tensors.items()},
-            samples if isinstance(samples, int) else 0,
-            method if isinstance(method, str) else "",
+            samples,
+            method,
             preparation=preparation,
             means=means,
             factors=factors,
@@ -94,16 +100,26 @@ class Ranges(Mapping[str, tuple[float, float]]):
             drift=drift,
         )
 
-    def check(self, wanted: Sequence[str], known: Collection[str] = ()) -> None:
-        """Raises UsageError listing the wanted tensors that are missing and the names no tensor has.
+    def check(
+        self, wanted: Sequence[str], known: Collection[str] = (), channels: Mapping[str, int] | None = None
+    ) -> None:
+        """Raises UsageError listing the wanted tensors that are missing, the names no tensor has, and the rows that are
+        not of as many channels as a MAC site reads.
 
         `known` are names that are no error, though nothing needs their range.
         """
-        missing = [f"'{name}' is missing" for name in wanted if name not in self.tensors]
-        named = dict.fromkeys((*self.tensors, *self.wide))
+        wrong = [f"'{name}' is missing" for name in wanted if name not in self.tensors]
+        for key, rows in (("means", self.means), ("drift", self.drift)):
+            counts = {name: (channels or {}).get(name, len(row)) for name, row in rows.items()}
+            wrong += [
+                f"'{name}' has {counts[name]} channels, found {len(row)} {key}"
+                for name, row in rows.items()
+                if len(row) != counts[name]
+            ]
+        named = dict.fromkeys((*self.tensors, *self.wide, *self.means, *self.drift))
         unknown = [name for name in named if name not in wanted and name not in known]
         foreign = [f"'{name}' is no tensor of the model: {nearest(name, list(wanted), 1)}" for name in unknown]
-        problems = missing + foreign
+        problems = wrong + foreign
         if problems:
             shown = "; ".join(problems[:5]) + (f" and {len(problems) - 5} more" if len(problems) > 5 else "")
             hint = "export the ranges again from the same model and options"

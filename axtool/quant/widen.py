@@ -51,7 +51,7 @@ def budget_of(sqnr_db: float | None, cycles: str | None) -> Budget:
         raise UsageError(f"--budget-sqnr {sqnr_db:g}: want decibels between 0 and {MOST_DB:g}", code="bad-option")
     if cycles is None:
         return Budget(sqnr_db)
-    match = re.fullmatch(r"\+?(\d{1,4}(?:\.\d{1,4})?)\s*%", cycles.strip())
+    match = re.fullmatch(r"\+?([0-9]{1,4}(?:\.[0-9]{1,4})?)\s*%", cycles.strip())
     if match is None:
         raise UsageError(f"--budget-cycles '{cycles}': want a share of the cycles such as +5%", code="bad-option")
     return Budget(sqnr_db, float(match[1]) / 100)
@@ -121,6 +121,13 @@ def _figure(decibels: float | None) -> float:
 
 
 def _missed(budget: Budget, steps: Sequence[Step], reached: float) -> NumericsError:
+    if reached == float("-inf"):
+        return NumericsError(
+            f"an SQNR of {budget.sqnr_db:g} dB cannot be measured: "
+            "on the samples held back the float model has no outputs but zeros and integers",
+            hint="calibrate with samples that it answers to, or leave out --budget-sqnr",
+            code="budget-not-met",
+        )
     tensors = plural(len(steps), "tensor")
     within = "" if budget.cycles is None else f" within {budget.cycles:+.1%} of cycles"
     cost = f" for {steps[-1].cycles:+.1%} of cycles" if steps else ""

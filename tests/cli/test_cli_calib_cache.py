@@ -255,3 +255,10 @@ def test_without_data_nothing_is_written(onnx: Path, tiny_models: Tiny, work: Pa
 def test_a_device_is_no_place_for_it(work: Path) -> None:
     with pytest.raises(calib_cache.UsageError, match="is a pipe, a socket or a device"):
         open_cache("/dev/null")
+
+
+def test_an_empty_name_is_no_folder(onnx: Path, tiny_models: Tiny, work: Path) -> None:
+    """As a path it would be the folder around."""
+    ran = axtool("compile", onnx, "--calib", tiny_models / "data.npz", "-o", "m.axm", "--calib-cache", "", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "bad-option")
+    assert not list(work.iterdir())

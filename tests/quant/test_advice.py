@@ -64,6 +64,12 @@ def test_values_outside_the_range_ask_for_more_samples() -> None:
     assert "--method minmax" in finding.advice
 
 
+def test_all_values_outside_the_range_are_a_hundred_per_cent() -> None:
+    site = conv()
+    finding = found(figures(single=4e3, cut=3e3, stored=3.5e3, saturated=1000), site, numbers(site), NARROW)
+    assert finding.cause == "100 % of the values lie outside its range"
+
+
 def test_steps_that_are_too_coarse_ask_for_int16() -> None:
     site = conv()
     finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), WIDE)

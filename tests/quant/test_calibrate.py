@@ -367,6 +367,27 @@ def test_ranges_of_another_model_are_refused_with_the_nearest_names():
 BAD_RANGES = ("1", "[1]", "[2, 1]", "[0, NaN]", "[0, 1e39]", f"[0, 1{'0' * 400}]")
 
 
+def test_means_of_other_channels_and_other_tensors_are_refused():
+    known, channels = {"x", "y"}, {"x": 3}
+    Ranges({}, means={"x": (1.0, 2.0, 3.0), "y": (0.0,)}).check([], known, channels)
+    for key in ("means", "drift"):
+        for rows in ({"x": (1.0, 2.0)}, {"x": ()}):
+            with pytest.raises(UsageError, match=rf"'x' has 3 channels, found {len(rows['x'])} {key}"):
+                Ranges({}, **{key: rows}).check([], known, channels)
+        with pytest.raises(UsageError, match="'z' is no tensor of the model"):
+            Ranges({}, **{key: {"z": (1.0,)}}).check([], known, channels)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"samples": bad} for bad in (-1, True, 1.5, 10**30, None, "7")]
+    + [{"method": bad} for bad in ("a" * 201, {}, None)],
+)
+def test_a_count_or_a_method_that_is_none_is_refused(part):
+    with pytest.raises(UsageError, match=f"'{next(iter(part))}'"):
+        Ranges.from_dict({"schema": "axtool.ranges/1", "tensors": {}, **part})
+
+
 @pytest.mark.parametrize(
     "document",
     ["", "[]", "{}", '{"schema": "axtool.ranges/2", "tensors": {}}', '{"schema": "axtool.ranges/1"}']

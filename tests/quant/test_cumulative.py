@@ -193,3 +193,12 @@ def test_saved_ranges_bring_the_drift_along(compiled: Path) -> None:
     assert axtool("compile", compiled / "m.onnx", *words).code == 0
     first, second = (load(compiled / name).artefact.device_stages[0].plan.program for name in ("a.axm", "again.axm"))
     assert {n: a.tobytes() for n, a in first.constants.items()} == {n: a.tobytes() for n, a in second.constants.items()}
+
+
+def test_a_stage_without_a_single_op_has_no_drift(tmp_path: Path) -> None:
+    text = f"{HEAD}(float[1,3,9,8] x) => (float[1,3,9,8] y) {{ y = Identity(x) }}"
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    (tmp_path / "q.yaml").write_text(RECIPE)
+    words = ("--calib", "random:8", "--recipe", tmp_path / "q.yaml", "-o", tmp_path / "m.axm")
+    ran = axtool("compile", tmp_path / "m.onnx", *words)
+    assert ran.code == 0, ran.err

@@ -43,6 +43,14 @@ def test_the_worst_layers_are_in_the_text_the_document_and_the_file(model: Path)
     assert line in axtool("info", "m.axm").out
 
 
+def test_values_of_more_steps_than_float32_has_squares_for_are_left_out(model: Path) -> None:
+    Path("r.yaml").write_text("schema: axtool.quant/1\nlayers: [{match: {op: '*'}, range: [-1.0e-45, 1.0e-45]}]")
+    words = ("--calib", "random:8", "--recipe", "r.yaml", "-o", "m.axm")
+    ran = axtool("compile", model, *words, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.document["layers"]["checked"] == 2
+
+
 def test_a_model_that_loses_nothing_says_so(tiny_models: Tiny, work: Path) -> None:
     ran = axtool("compile", tiny_models / "cls.onnx", "--calib", "random:8", "-o", "m.axm")
     assert "each loses next to nothing" in ran.out

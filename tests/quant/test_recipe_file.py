@@ -159,6 +159,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a merge": ("weights: {<<: {granularity: tensor}}", "line 2: the key '<<' is no text"),
     "a key twice": ("name: a\nname: b", "line 3: the key 'name' comes twice"),
     "a key that is a number": ("weights: {1: 2}", "line 2: the key '1' is no text"),
+    "a key that is a list": ("? [a, b]\n: c", "line 2: the key of several values is no text"),
     "a date": ("name: 2026-01-01", "line 2: timestamp is no plain value"),
     "a tag": ("name: !!python/object:os.system x", "line 2: python/object:os.system is no plain value"),
     "bytes": ("name: !!binary aGk=", "line 2: binary is no plain value"),

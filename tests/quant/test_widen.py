@@ -65,6 +65,13 @@ def test_a_budget_out_of_reach_says_the_best_that_was_reached():
         widened(Budget(sqnr_db=25, cycles=0.02))
 
 
+@pytest.mark.parametrize("names", [tuple(WORTH), ()])
+def test_where_no_output_can_be_measured_the_budget_says_so(names: tuple[str, ...]):
+    with pytest.raises(NumericsError, match=r"cannot be measured: .* no outputs but zeros and integers"):
+        widen(names, lambda wide: None, cycles, Budget(sqnr_db=30), lambda done, total: None)
+    assert widen(names, lambda wide: None, cycles, Budget(cycles=1), lambda done, total: None) == ()
+
+
 def test_progress_counts_the_candidates():
     heard: list[tuple[int, int]] = []
     widen(tuple(WORTH), score, cycles, Budget(sqnr_db=23), lambda done, total: heard.append((done, total)))
