@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,7 +38,7 @@ from axtool.quant.findings import findings
 from axtool.quant.follow import Followed, follow, wish_of
 from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import channels_of, equalizable_of
-from axtool.quant.ranges import Ranges, read_ranges
+from axtool.quant.ranges import Ranges, ranges_text, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
 from axtool.quant.widen import Budget
 from axtool.runtime.task import completed
@@ -93,17 +93,30 @@ class Compiled:
 
 
 def compile_file(
-    model: Path, out: Path, options: Options, progress: Progress, *, force: bool = False, qdq: Path | None = None
+    model: Path,
+    out: Path,
+    options: Options,
+    progress: Progress,
+    *,
+    force: bool = False,
+    qdq: Path | None = None,
+    ranges: Path | None = None,
 ) -> Compiled:
-    """Compile `model` and write `out`, and beside it the QDQ model `qdq` where one is wanted: all whole, or nothing."""
+    """Compile `model` and write `out`, and beside it the QDQ model `qdq` and the `ranges` where they are wanted: all
+    whole, or nothing.
+    """
     refuse_overwrite(out, force=force)
-    if qdq is not None:
-        refuse_overwrite(qdq, force=force, inputs=[model, out])
+    for path, others in ((qdq, ()), (ranges, (qdq,))):
+        if path is not None:
+            refuse_overwrite(path, force=force, inputs=[model, out, *filter(None, others)])
     compiled = compile_model(model, options, progress)
     files = {out: axm.pack(compiled.artefact)}
     if qdq is not None:
         progress.step("writing QDQ")
         files[qdq] = to_qdq(compiled, load_target(options.target), check=options.reading.check)
+    if ranges is not None:
+        kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)
+        files[ranges] = ranges_text(kept).encode()
     progress.step("writing")
     write_together(files, force=force)
     return compiled

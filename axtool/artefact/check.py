@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from axtool.artefact.stages import Artefact, DeviceStage
 from axtool.ops.elements import narrow
-from axtool.ops.encoding import FIELDS, decode_layer, encode_layer
+from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.window_counts import window_counts
 from axtool.target import Target
@@ -22,6 +23,7 @@ from axtool.types import Layer, Plan, Program, Slot, Tensor, TensorSpec
 
 MAX_ELEMENTS = 2**31  # of one tensor
 MAX_EXTERNAL_BYTES = 2**35
+MOST_SHIFT = 62  # of a product of 32 by 64 bits
 ALIGNMENT = 64  # bytes that a memory may be longer than its last slot
 
 
@@ -82,10 +84,35 @@ def _check_plan(plan: Plan, target: Target) -> None:
     for index, layer in enumerate(program.layers):
         _need(layer.op in FIELDS, f"layer {index} is '{layer.op}', which is no device op")
         _need(len(layer.outputs) == 1 and len(layer.inputs) > 0, f"layer {index} wants inputs and one output")
+        _check_ends(index, layer, program)
         check_layer(*decode_layer(encode_layer(layer, program)))
         if narrow(layer.op) == "avg_pool":
             _check_counts(index, layer, program)
+        if layer.op in MAC_OPS:
+            _check_params(index, layer, program)
     _check_slots(plan, target)
+
+
+def _check_ends(index: int, layer: Layer, program: Program) -> None:
+    """A layer reads and makes what has pixels; constants may be of any shape."""
+    source, made = layer.inputs[0], layer.outputs[0]
+    _need(made not in program.constants, f"layer {index} makes the constant '{made}'")
+    _need(len(program.tensors[source].shape) == 4, f"layer {index} reads '{source}', which has no pixels")
+
+
+def _check_params(index: int, layer: Layer, program: Program) -> None:
+    """Scales that an engine can multiply by: rows of bias, mantissa, f and sum, for 16 channels at a time."""
+    name = layer.inputs[2] if len(layer.inputs) > 2 else ""
+    _need(name in program.constants, f"layer {index} wants weights and params")
+    params = program.constants[name]
+    _need(params.dtype == np.int32 and params.size % 64 == 0, f"layer {index}: '{name}' is no params")
+    _check_scales(index, *params.reshape(-1, 4, 16)[:, 1:3].swapaxes(0, 1))
+
+
+def _check_scales(index: int, mantissas: NDArray[np.int32], shifts: NDArray[np.int32]) -> None:
+    bad = (mantissas < 0) | (shifts < 0) | (shifts > MOST_SHIFT)
+    for m, f in zip(mantissas[bad][:1].tolist(), shifts[bad][:1].tolist(), strict=True):
+        raise ValueError(f"layer {index}: the constants hold {m} * 2^-{f}, which is no scale")
 
 
 def _check_counts(index: int, layer: Layer, program: Program) -> None:
@@ -94,6 +121,7 @@ def _check_counts(index: int, layer: Layer, program: Program) -> None:
     rows = program.constants[layer.inputs[1]]
     _need(rows.dtype == np.int32 and rows.ndim == 2 and rows.shape[1] == 3, f"layer {index}: the counts are no rows")
     have, made = program.tensors[layer.inputs[0]].shape, program.tensors[layer.outputs[0]].shape
+    _check_scales(index, rows[:, 1], rows[:, 2])
     known = {int(count) for count in rows[:, 0]}
     missing = [count for count in window_counts(have[1:3], made[1:3], layer.attrs) if count not in known]
     _need(not missing, f"layer {index} has no constant for windows of {missing[:1]} cells")

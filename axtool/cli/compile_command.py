@@ -1,6 +1,5 @@
 """`axtool compile`: model.onnx and calibration data in, one .axm file out."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -160,7 +159,7 @@ def compile_command(
     from axtool.inputs.prepare import Preparation
     from axtool.quant.calib_cache import open_cache
     from axtool.quant.clip import METHODS
-    from axtool.quant.ranges import read_ranges, write_ranges
+    from axtool.quant.ranges import read_ranges
     from axtool.quant.widen import budget_of
     from axtool.report.compiled import compiled_document, compiled_text
     from axtool.report.explain import explain_rows, explain_text
@@ -210,10 +209,7 @@ def compile_command(
         task=task_of(task, labels),
     )
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
-        compiled = compile_file(model, out, chosen, progress, force=force, qdq=qdq)
-        if save_ranges is not None:
-            kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)
-            write_ranges(save_ranges, kept, force=force)
+        compiled = compile_file(model, out, chosen, progress, force=force, qdq=qdq, ranges=save_ranges)
     known = None if base is not None else [key for key, value in given.items() if value is not None]
     document = compiled_document(compiled.artefact, out, known, qdq=qdq, elapsed_s=progress.elapsed_s)
     if explain:

@@ -26,6 +26,7 @@ from axtool.legible import legible
 
 REPORT_HINT = "this is a bug in axtool: run again with -v for the traceback and report it"
 EVERYWHERE = ("--json", "-q", "--quiet", "-v", "--verbose")  # before the command they mean the same as behind it
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 WHEELS = {"cv2": "opencv-python-headless", "yaml": "pyyaml", "onnx_ir": "onnx-ir"}  # modules of another name
 
 
@@ -34,8 +35,8 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
     args = _arranged(sys.argv[1:] if argv is None else argv)
     load_late()
     try:
-        with _termination() as ended:
-            code = _guarded(app, args, program, ended)
+        with _signals() as caught:
+            code = _guarded(app, args, program, caught)
         if sys.stdout is not None:  # None: it was closed before we began
             sys.stdout.flush()
     except BrokenPipeError:
@@ -52,26 +53,28 @@ def run(app: Callable[..., Any], argv: Sequence[str] | None, *, program: str) ->
 
 
 @contextlib.contextmanager
-def _termination() -> Iterator[threading.Event]:
+def _signals() -> Iterator[set[int]]:
     """Inside the block SIGTERM, and SIGHUP where nobody (`nohup`) ignores it, take the way of Ctrl-C, through every
-    `finally`, and set the event.
+    `finally`. The set holds the signals that came: a library may make another error of the KeyboardInterrupt.
 
-    Only the first one counts: more of them (`timeout` sends two) would disturb the cleaning up.
+    Only the first SIGTERM or SIGHUP counts: more of them (`timeout` sends two) would disturb the cleaning up.
     """
-    ended = threading.Event()
+    caught: set[int] = set()
     if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
-        yield ended
+        yield caught
         return
 
-    def end(*_: object) -> None:
-        if not ended.is_set():
-            ended.set()
+    def end(number: int, _: object) -> None:
+        if number == signal.SIGINT or caught.isdisjoint(ENDING):
+            caught.add(number)
             raise KeyboardInterrupt
 
-    taken = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    taken = [one for one in ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        taken.append(signal.SIGINT)
     before = {one: signal.signal(one, end) for one in taken}
     try:
-        yield ended
+        yield caught
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
@@ -90,7 +93,7 @@ def _arranged(argv: Sequence[str]) -> list[str]:
     return [rest[0], *flags, *rest[1:]] if rest and not rest[0].startswith("-") else [*flags, *rest]
 
 
-def _guarded(app: Callable[..., Any], args: list[str], program: str, ended: threading.Event) -> int:
+def _guarded(app: Callable[..., Any], args: list[str], program: str, caught: set[int]) -> int:
     try:
         code = app(args=args, standalone_mode=False, prog_name=program)
         if code == Exit.INTERRUPTED:  # what the parser makes of Ctrl-C
@@ -103,15 +106,15 @@ def _guarded(app: Callable[..., Any], args: list[str], program: str, ended: thre
             raise BrokenPipeError from None
         return int(leaving.code or 0)
     except KeyboardInterrupt:
-        return _interrupted(args, program, ended)
+        return _interrupted(args, program, caught)
     except Exception as error:
-        if ended.is_set() or type(error).__name__ == "Abort":  # the latter is the parser's
-            return _interrupted(args, program, ended)
+        if caught or type(error).__name__ == "Abort":  # the latter is the parser's
+            return _interrupted(args, program, caught)
         return _failed(args, program, error)
 
 
-def _interrupted(args: list[str], program: str, ended: threading.Event) -> int:
-    if ended.is_set():
+def _interrupted(args: list[str], program: str, caught: set[int]) -> int:
+    if not caught.isdisjoint(ENDING):
         return _fail(args, program, AxError("terminated", code="terminated"), Exit.TERMINATED)
     return _fail(args, program, AxError("interrupted", code="interrupted"), Exit.INTERRUPTED)
 

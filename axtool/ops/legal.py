@@ -11,14 +11,18 @@ from axtool.ops.boxes import Dims
 from axtool.ops.elements import in_bytes, is_wide, narrow, out_bytes
 
 LARGEST = 2**31 - 1
+MOST_SIZE = 2**23  # of an axis
+MOST_REACH, MOST_PRODUCTS, MOST_BAND_BYTES = 2**30, 2**24, 2**28
 ZERO_POINTS = {"x_zp": "x_bytes", "zp": "x_bytes", "zp_a": "a_bytes", "zp_b": "b_bytes", "out_zp": "out_bytes"}
 
 
 def check_layer(op: str, in_dims: Dims, out_dims: Dims, attrs: Mapping[str, Any]) -> None:
     """Raises ValueError with the first reason why no engine could run this layer."""
-    if not all(1 <= size <= LARGEST for size in (*in_dims, *out_dims)):
+    if not all(1 <= size < MOST_SIZE for size in (*in_dims, *out_dims)):
         raise ValueError(f"{op}: {in_dims} -> {out_dims} is not a size")
     for fault in chain(_bytes(op, in_dims, out_dims, attrs), _numbers(attrs)):  # lazily: the later believe the earlier
+        raise ValueError(f"{op}: {fault}")
+    for fault in _windows(op, in_dims, out_dims, attrs):
         raise ValueError(f"{op}: {fault}")
     given, made = _counted(in_dims, in_bytes(attrs)), _counted(out_dims, out_bytes(attrs))
     for fault in _family(narrow(op), given, made, attrs):
@@ -42,6 +46,29 @@ def _bytes(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iter
             yield f"{name} {a[name]} of a number of two bytes is not 0"
     if a.get("act") and a["out_bytes"] == 2:
         yield "act 1 makes numbers of one byte"
+
+
+def _windows(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    """Windows whose positions an engine can count, and of numbers of two bytes those that it can gather and sum."""
+    if "stride" not in a:
+        return
+    if max(map(abs, a.get("pad_end", (0,)))) >= MOST_REACH // 2:
+        yield f"pad_end {a['pad_end']} reaches beyond 2^29 positions"
+    for size, made, kernel, stride, dilation, pad in zip(
+        in_dims, out_dims, a["kernel"], a["stride"], a["dilation"], a["pad"], strict=False
+    ):
+        if max(size, made) * stride + kernel * dilation + abs(pad) >= MOST_REACH:
+            yield f"a window of {kernel} by {dilation} with pad {pad} reaches beyond 2^30 positions"
+    if not is_wide(op) or "group" not in a or a["group"] < 1:
+        return
+    inputs, outputs = in_dims[2] // in_bytes(a), out_dims[2] // out_bytes(a)
+    (kh, kw), (dh, dw) = a["kernel"], a["dilation"]
+    if kh * kw * (inputs // a["group"]) > MOST_PRODUCTS or kh * kw > MOST_PRODUCTS:
+        yield "more than 2^24 products in a sum"
+    width = (out_dims[1] - 1) * a["stride"][1] + (kw - 1) * dw + 1
+    channels = -(-outputs // 16) * 16 if narrow(op) == "depthwise" else -(-inputs // a["group"] // 4) * 4
+    if ((kh - 1) * dh + 1) * width * 2 * channels > MOST_BAND_BYTES:
+        yield "a row of outputs looks at more than 2^28 bytes"
 
 
 def _counted(dims: Dims, size: int) -> Dims:

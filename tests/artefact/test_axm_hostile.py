@@ -138,6 +138,27 @@ def without_counts(manifest: Manifest, arrays: Arrays) -> None:
     arrays[f"0/constant/{stage['constants'].index(pool['inputs'][1])}"][:, 0] += 1
 
 
+def constant(layer: str, operand: int, place: tuple[int, ...], value: int) -> Change:
+    """Change one number of a constant of the first layer of an op."""
+
+    def apply(manifest: Manifest, arrays: Arrays) -> None:
+        stage = device(manifest)
+        name = next(row["inputs"][operand] for row in stage["layers"] if row["op"] == layer)
+        arrays[f"0/constant/{stage['constants'].index(name)}"][place] = value
+
+    return apply
+
+
+def crossed(key: str) -> Change:
+    """The second layer reads the weights of the first one as its pixels, or makes them."""
+
+    def apply(manifest: Manifest, arrays: Arrays) -> None:
+        first, second = device(manifest)["layers"][:2]
+        second[key][0] = first["inputs"][1]
+
+    return apply
+
+
 def drop(name: str) -> Change:
     return lambda manifest, arrays: arrays.pop(name)  # type: ignore[return-value]
 
@@ -195,6 +216,13 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "a tensor inside of another size outside": (between(onnx_shape=[1, 2, 3]), "outside"),
     "a tensor of five axes by channels": (between(onnx_shape=[1, 8, 1, 8, 8], layout="channel_first"), "5 axes"),
     "a window that the constants do not count": (without_counts, "no constant for windows of"),
+    "a negative shift of a channel": (constant("conv", 2, (37,), -1), "no scale"),
+    "a shift of a channel beyond 64 bits": (constant("conv", 2, (32,), 63), "no scale"),
+    "a negative scale of a channel": (constant("conv", 2, (16,), -1), "no scale"),
+    "a shift of a mean that is none": (constant("avg_pool", 1, (0, 2), -(2**31)), "no scale"),
+    "a negative scale of a mean": (constant("avg_pool", 1, (0, 1), -1), "no scale"),
+    "a layer that reads weights as pixels": (crossed("inputs"), "no pixels"),
+    "a layer that makes weights": (crossed("outputs"), "makes the constant"),
     "a negative dimension": (tensor_of("inputs", shape=[1, -1, 16, 3]), "shape"),
     "an op that does not exist": (set_value("device", "layers", 0, "op", value="launch"), "launch"),
     "a layer without output": (set_value("device", "layers", 0, "outputs", value=[]), "one output"),

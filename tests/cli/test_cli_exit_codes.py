@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import errno
 import io
 import os
@@ -125,6 +126,27 @@ def test_70_is_a_document_with_json(tiny_models: Tiny, monkeypatch: pytest.Monke
 def test_130_is_an_interrupt(tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, KeyboardInterrupt())
     ran = axtool("info", tiny_models / "cls.axm", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (Exit.INTERRUPTED, "interrupted")
+    assert "Traceback" not in ran.err
+
+
+def test_130_is_an_interrupt_that_a_library_made_another_error_of(
+    tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """onnxruntime, where it comes while its module is loaded."""
+
+    def loaded(*_: Any) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        raise ImportError("initialization failed")
+
+    monkeypatch.setattr("axtool.report.inspect.inspect", loaded)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        ran = axtool("info", tiny_models / "cls.axm", "--json")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (ran.code, ran.document["error"]["code"]) == (Exit.INTERRUPTED, "interrupted")
     assert "Traceback" not in ran.err
 

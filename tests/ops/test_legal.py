@@ -29,6 +29,9 @@ FAULTS = [
     ("conv", {"kernel": (0, 1)}, "kernel"),
     ("conv", {"stride": (1, -1)}, "stride"),
     ("conv", {"dilation": (0, 1)}, "dilation"),
+    ("conv", {"dilation": (1, 2**30)}, "reaches beyond"),
+    ("depthwise", {"pad": (2**30, 0)}, "reaches beyond"),
+    ("max_pool", {"kernel": (2**30, 1)}, "reaches beyond"),
     ("conv", {"group": 0}, "0 groups"),
     ("conv", {"group": 64}, "64 groups"),
     ("conv", {"x_zp": 128}, "x_zp 128 is not an int8"),
@@ -88,7 +91,7 @@ def test_a_pool_keeps_its_channels(op):
         check(replace(case, out_dims=swap(case.out_dims, 2, case.out_dims[2] + 1)))
 
 
-@pytest.mark.parametrize("size", [0, -1, 2**31])
+@pytest.mark.parametrize("size", [0, -1, 2**23, 2**31])
 def test_a_size_that_is_none_is_refused(size):
     case = one_group("lut")
     with pytest.raises(ValueError, match="is not a size"):
