@@ -91,6 +91,8 @@ def _places(node: yaml.Node, place: Place, line: int = 0) -> Iterator[tuple[Plac
     if node.tag not in _PLAIN:
         raise ValueError(f"line {line}: {node.tag.removeprefix(_PREFIX)} is no plain value; a text goes in quotes")
     yield place, line
+    if isinstance(node, yaml.ScalarNode):
+        node.value = _joined(node.value, line)
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             yield from _places(item, (*place, index))
@@ -101,10 +103,19 @@ def _places(node: yaml.Node, place: Place, line: int = 0) -> Iterator[tuple[Plac
             if key.tag != _PREFIX + "str":
                 told = f"'{key.value}'" if isinstance(key, yaml.ScalarNode) else "of several values"
                 raise ValueError(f"line {at}: the key {told} is no text")
+            key.value = _joined(key.value, at)
             if key.value in seen:
                 raise ValueError(f"line {at}: the key '{key.value}' comes twice")
             seen.add(key.value)
             yield from _places(item, (*place, key.value), at)
+
+
+def _joined(text: str, line: int) -> str:
+    """A character that JSON writes as two halves is one. Raises ValueError for a half alone."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError(f"line {line}: a text with half a character") from None
 
 
 def _at(mark: Any) -> int:

@@ -31,6 +31,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "BatchNormalization": ("epsilon",),
     }
 )
+LONGEST_AXIS = 2**22  # an engine counts to 2^23 bytes along an axis, two for each element in int16
 # Ops whose inputs are all data; of every other op the first one is, and the rest have limits of their own.
 ALL_DATA = ("Add", "Sub", "Mul", "Div", "Concat", "Sum", "Max", "Min", "Mean")
 SHAPE_ADVICE = "Fix the shape with --input-shape NAME:1,3,H,W or --dim NAME=N."
@@ -86,6 +87,15 @@ def not_empty(site: Site, target: Target) -> str | None:
     """No tensor is empty."""
     for name in _runtime(site):
         if 0 in site.shapes.get(name, ()):
+            return f"'{name}' has the shape {site.shapes[name]}"
+    return None
+
+
+@limit(advice="Reshape it, so that two axes share the elements.")
+def axis_length(site: Site, target: Target) -> str | None:
+    """Every axis has fewer than 2^22 elements."""
+    for name in _runtime(site):
+        if max(site.shapes.get(name, ()), default=0) >= LONGEST_AXIS:
             return f"'{name}' has the shape {site.shapes[name]}"
     return None
 

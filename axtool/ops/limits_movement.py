@@ -14,7 +14,6 @@ from axtool.types import Site
 
 SHAPE_OPS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 RESIZE = ("Resize", "Upsample")
-EXACT = 2**24  # beyond it float32, in which onnxruntime finds the places, skips integers
 
 has_kernel((*SHAPE_OPS, "Transpose", "Concat", "Split", "Slice"))
 
@@ -89,8 +88,6 @@ def nearest_repeats(site: Site, target: Target) -> str | None:
     for factor, size in zip(factors, shape_of(site, site.inputs[0]), strict=True):
         if factor == 1:
             continue
-        if size * factor > EXACT:
-            return f"an axis gets {size * factor} elements, of which float32 cannot tell the places"
         if not np.array_equal(nearest_indices(size, factor, *rule), np.arange(size * factor) // factor):
             return f"{rule[0]} with {rule[1]} at a factor of {factor} picks other pixels"
     return None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,3 +124,25 @@ def test_a_disk_that_refuses_leaves_no_file(onnx: Path, work: Path, monkeypatch:
 def test_a_failed_calibration_leaves_no_file(onnx: Path, work: Path) -> None:
     assert axtool("compile", onnx, "--calib", "nowhere", "--emit", "qdq", "-q").code == 2
     assert files(work) == []
+
+
+def test_ranges_that_cannot_be_written_leave_the_old_model(
+    onnx: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "full").mkdir()
+    (work / "m.axm").write_bytes(b"old")
+    (work / "q.onnx").write_bytes(b"old")
+    made = tempfile.mkstemp
+
+    def mkstemp(*words: Any, dir: Path, **named: Any) -> tuple[int, str]:
+        if dir.name == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return made(*words, dir=dir, **named)
+
+    monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
+    words = ("-o", "m.axm", "--emit", "qdq=q.onnx", "--save-ranges", "full/r.json", "--force", "--json")
+    ran = axtool("compile", onnx, *CALIB, *words)
+    assert (ran.code, ran.document["error"]["code"]) == (4, "disk-full")
+    assert ran.document["error"]["where"] == "full/r.json"
+    assert files(work) == ["full", "m.axm", "q.onnx"]
+    assert {(work / name).read_bytes() for name in ("m.axm", "q.onnx")} == {b"old"}

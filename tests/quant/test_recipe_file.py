@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a key twice": ("name: a\nname: b", "line 3: the key 'name' comes twice"),
     "a key that is a number": ("weights: {1: 2}", "line 2: the key '1' is no text"),
     "a key that is a list": ("? [a, b]\n: c", "line 2: the key of several values is no text"),
+    "half a character": ('name: "\\ud83d"', "line 2: a text with half a character"),
     "a date": ("name: 2026-01-01", "line 2: timestamp is no plain value"),
     "a tag": ("name: !!python/object:os.system x", "line 2: python/object:os.system is no plain value"),
     "bytes": ("name: !!binary aGk=", "line 2: binary is no plain value"),
@@ -217,3 +219,9 @@ def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
 def test_the_line_of_a_value_is_that_of_its_key() -> None:
     plain = parse_plain("a:\n  b:\n    - 1\n    - c: 2\n")
     assert [plain.line(place) for place in (("a",), ("a", "b"), ("a", "b", 1, "c"), ("a", "x"))] == [1, 2, 4, 1]
+
+
+def test_a_character_that_json_writes_in_two_halves_is_one() -> None:
+    text = json.dumps({"a": ["\U0001f600"], "\U0001f600": {"b": "\u00fc"}})
+    assert text.isascii()
+    assert parse_plain(text).values == {"a": ["\U0001f600"], "\U0001f600": {"b": "\u00fc"}}
