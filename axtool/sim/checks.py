@@ -78,6 +78,8 @@ def check_view(view: View, sizes: Mapping[str, int]) -> None:
     tile = view.tile
     if is_empty(tile):
         raise ValueError(f"a view has no element: {_box(tile)}")
+    if min(tile.y, tile.x, tile.c) < 0:
+        raise ValueError(f"a view begins before its tensor: {_box(tile)}")
     if (tile.w > 1 and view.pixel_stride < tile.n) or (
         tile.h > 1 and view.row_stride < (tile.w - 1) * view.pixel_stride + tile.n
     ):

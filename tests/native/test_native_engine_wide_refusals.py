@@ -155,3 +155,13 @@ def test_both_engines_refuse_the_same_commands() -> None:
         if outcome[0] != outcome[1]:
             differing.append((at, row[at], outcome))
     assert not differing
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("at", [3, 4, 5])
+def test_a_copy_to_a_place_before_the_tensor_is_refused(engine: str, at: int) -> None:
+    to = [1, 0, *(0, 0, 0, 1, 1, 8), 8, 8]
+    row = [3, 4, 0, 0, 1, 1, *(0, 0, 0, 1, 1, 8), 1, 64, *(0, 0, 0, 1, 1, 8), 8, 8]
+    open_engine(engine, *ragged([CONV]), *ragged([row + to]), SIZES)
+    with pytest.raises(ValueError, match="command 0"):
+        open_engine(engine, *ragged([CONV]), *ragged([row + changed(to, at - 1, -2)]), SIZES)

@@ -141,8 +141,8 @@ WIDE_REFUSED = {
     "an operand at an odd address": (lambda: wide_plan(even=False), "operand 0 begins inside a number"),
     "an operand whose pixels are an odd number of bytes apart": (
         lambda: with_view(wide_plan(), 0, 0, pixel_stride=15), "operand 0 begins inside a number"),
-    "a view that begins inside a number": (
-        lambda: with_view(wide_plan(), 0, 0, tile=Tile(0, 0, -1, 3, 4, 11)), "operand 0 begins inside a number"),
+    "a view that begins before its tensor": (
+        lambda: with_view(wide_plan(), 0, 0, tile=Tile(0, 0, -1, 3, 4, 11)), "begins before its tensor"),
 }  # fmt: skip
 
 
