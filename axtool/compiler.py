@@ -19,7 +19,6 @@ from axtool.errors import UnsupportedError, UsageError, located
 from axtool.graph.front import Front, Reading, read_front
 from axtool.graph.names import value_names
 from axtool.graph.signature import check_ends, to_bytes
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.graph.standard import check_standard
 from axtool.inputs.prepare import Preparation
@@ -260,14 +259,14 @@ def quantize(stage: Stage, choice: Choice, front: Front, target: Target) -> Quan
         numbers = choice.numbers(stage, target, front.cleaned.given)
     for line in numbers.notes:
         log.info("%s", line)
-    for notice in findings(sites_of(stage.model), numbers, choice.observers):
+    for notice in findings(stage.sites, numbers, choice.observers):
         log.warning("%s", notice)
     return numbers
 
 
 def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: bool) -> DeviceStage:
     """Lower, tile, place and emit one device stage; `check` verifies what each step made."""
-    program = lower(sites_of(stage.model), numbers, target, stage.inputs, stage.outputs)
+    program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs)
     if check:
         verify_program(program)
     planned = plan(program, target)

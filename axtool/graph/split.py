@@ -35,6 +35,11 @@ class Stage:
     given: Mapping[str, QFormat] = field(default_factory=dict)
 
     @cached_property
+    def sites(self) -> tuple[Site, ...]:
+        """The nodes of `model`, in order."""
+        return sites_of(self.model)
+
+    @cached_property
     def float_model(self) -> ir.Model:
         """What stands for the user's file in onnxruntime: `model`, rounding where a quantized file rounds."""
         return restore_qdq(self.model, self.given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from axtool.errors import NumericsError, UsageError, plural
 from axtool.inputs.notice import Notice, warning
@@ -32,6 +32,7 @@ class Statistics:
     held: Seen
     natural: Mapping[str, tuple[float, float]]
     names: tuple[str, ...] = ()  # of the samples
+    _found: dict[tuple[str, str, float], tuple[float, float]] = field(default_factory=dict, compare=False, repr=False)
 
     def ranges(self, method: str, percentile: float, others: Mapping[str, tuple[str, float]] | None = None) -> Ranges:
         """The ranges that a method finds in what was seen of the samples that are not held back.
@@ -40,12 +41,19 @@ class Statistics:
         """
         ways = others or {}
         limits = {
-            name: clip(observer, *ways.get(name, (method, percentile)))
+            name: self._range(name, observer, *ways.get(name, (method, percentile)))
             for name, observer in self.seen.observers.items()
         }
         label = str(QuantRecipe(method, percentile, "none"))
         means = self.seen.means.over_samples()
         return Ranges({**self.natural, **limits}, self.seen.facts.count, label, means=means)
+
+    def _range(self, name: str, observer: MinMax, method: str, percentile: float) -> tuple[float, float]:
+        """What a method finds, found once: some look at many ranges, and recipes share them."""
+        key = name, method, percentile
+        if key not in self._found:
+            self._found[key] = clip(observer, method, percentile)
+        return self._found[key]
 
     def together(self) -> Statistics:
         """The same with no sample held back: what was seen of all of them."""

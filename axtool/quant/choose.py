@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from axtool.errors import UsageError, plural
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.inputs.samples import Samples
 from axtool.quant.calib_cache import CalibCache
@@ -62,7 +61,7 @@ class Choice:
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
         ranges, factors = self.ranges, self.ranges.factors
-        sites = equalized(sites_of(stage.model), factors)
+        sites = equalized(stage.sites, factors)
         numbers = quantize_stage(
             sites,
             ranges,
@@ -276,7 +275,7 @@ def _pairs(samples: Samples, held: Sequence[int], statistics: Statistics) -> Pai
 
 def _grams(stages: Sequence[Stage], samples: Samples, watcher: Watcher) -> Mapping[str, Gram]:
     work, _ = plan_work(stages, histograms=False)
-    sites = [site for stage in stages if stage.kind == "device" for site in sites_of(stage.model)]
+    sites = [site for stage in stages if stage.kind == "device" for site in stage.sites]
     return gather_grams(work, sites, samples, len(samples), watcher.count)
 
 

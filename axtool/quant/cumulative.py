@@ -16,7 +16,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.ops.encoding import MAC_OPS
 from axtool.ops.packing import add_to_bias
@@ -45,7 +44,7 @@ def samples_of(stages: Sequence[Stage], indices: Sequence[int]) -> list[int]:
         shape
         for stage in stages
         if stage.kind == "device"
-        for site in sites_of(stage.model)
+        for site in stage.sites
         for shape in (site.shapes[name] for name in site.outputs if name in site.shapes)
     ]
     largest = max(map(prod, shapes), default=1)
@@ -85,7 +84,7 @@ class _Walk:
     ) -> None:
         self._numbers, self._target, self._means, self._found = numbers, target, means, found
         self._fixed = {name for name, fmt in stage.given.items() if fmt.kind == "int8"}
-        sites = sites_of(stage.model)
+        sites = stage.sites
         self._built: Builder = lowered(sites, numbers, target, stage.inputs, stage.outputs)
         self._program: Program = self._built.program()
         self._made: dict[str, int] = {}  # output channels of a site that earlier layers made, where a Split cuts it

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from axtool.graph.functions import attach
 from axtool.graph.qdq_nodes import QdqGraph
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.graph.standard import to_standard
 from axtool.ops.arithmetic import quantize_host
@@ -47,7 +46,7 @@ def emit_qdq(
     graph = QdqGraph(copy.graph)
     opset = OPSET
     for stage, quantization in numbers:
-        sites = sites_of(stage.model)
+        sites = stage.sites
         built = lowered(sites, quantization, target, stage.inputs, stage.outputs)
         inside = {id(graph.makers[site.outputs[0]]) for site in sites}
         _Stage(graph, built, quantization.weights).write_constants(sites)

@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 from axtool.artefact.axm import DeviceStage, HostStage
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.inputs.notice import Notice, warning
 from axtool.inputs.samples import Samples
@@ -69,7 +68,7 @@ def report_layers(
     the data.
     """
     devices = [stage for stage in stages if stage.kind == "device"]
-    sites = [sites_of(stage.model) for stage in devices]
+    sites = [stage.sites for stage in devices]
     if samples is None:
         ties = _ties(sites, numbers, {})
         return LayerReport(ties=ties, notices=tie_notices(ties))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from axtool.artefact.axm import HostStage
 from axtool.graph.parts import parts_of
 from axtool.graph.signature import to_bytes
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.plan.build import plan
 from axtool.plan.lower import lower
@@ -85,7 +84,7 @@ class Bench:
         found: dict[str, None] = {}
         for stage in self.stages:
             if stage.kind == "device":
-                sites = sites_of(stage.model)
+                sites = stage.sites
                 ties = tie(sites, stage.inputs, stage.outputs, given)
                 taken = {ties.root[name] for name in wide if name in ties.root}
                 roots = candidates(sites, stage.inputs, stage.outputs, self.target, given)
@@ -93,7 +92,7 @@ class Bench:
         return tuple(found)
 
     def _program(self, stage: Stage, numbers: Quantization) -> Program:
-        return lower(sites_of(stage.model), numbers, self.target, stage.inputs, stage.outputs)
+        return lower(stage.sites, numbers, self.target, stage.inputs, stage.outputs)
 
     def _session(self, stage: Stage, numbers: Quantization) -> DeviceSession:
         return DeviceSession(whole_plan(self._program(stage, numbers), self.target), threads=self._threads)
