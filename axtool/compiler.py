@@ -6,29 +6,29 @@ Every step is a function from value to value; this page says their order and wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from axtool import __version__
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
+from axtool.assemble import assemble
 from axtool.config import refuse_overwrite, write_together
 from axtool.errors import UnsupportedError, UsageError, located
-from axtool.graph.front import Front, Reading, read_front
+from axtool.graph.front import Front, read_front
 from axtool.graph.names import value_names
 from axtool.graph.signature import check_ends, to_bytes
 from axtool.graph.split import Stage
 from axtool.graph.standard import check_standard
-from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
+from axtool.options import Options
 from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.check_program import verify_program
 from axtool.plan.lower import lower
-from axtool.quant.calib_cache import CalibCache
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
@@ -39,38 +39,11 @@ from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import channels_of, equalizable_of
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
-from axtool.quant.widen import Budget
-from axtool.runtime.task import completed
 from axtool.target import Target
-from axtool.target_file import load_target, target_to_dict
+from axtool.target_file import load_target
 from axtool.types import Quantization
-from axtool.zoo.recipe import Recipe
 
 log = logging.getLogger("axtool")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user may choose. Calibration comes from `calib` or, already measured, from `ranges`; a model that
-    brings all its formats needs neither.
-    """
-
-    target: str = "qc-u-1d7-16mb"
-    reading: Reading = field(default_factory=Reading)
-    calib: tuple[str, ...] = ()
-    ranges: Path | None = None
-    recipe: str | None = None  # a name or a file
-    budget: Budget = field(default_factory=Budget)
-    method: str | None = None
-    percentile: float | None = None
-    limit: int | None = None
-    calib_cache: CalibCache | None = None
-    preparation: Preparation | None = None
-    preprocess: str | None = None
-    jobs: int = 1
-    optimize: int | None = None  # as 1
-    layer_check: bool = True
-    task: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Progress(Protocol):
@@ -303,88 +276,3 @@ def look_at_layers(
     for notice in report.notices:
         log.warning("%s", notice)
     return report
-
-
-def assemble(
-    front: Front,
-    target: Target,
-    stages: list[HostStage | DeviceStage],
-    samples: Samples | None,
-    choice: Choice,
-    followed: Followed,
-    options: Options,
-    layers: LayerReport,
-) -> Artefact:
-    """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
-    ranges = choice.ranges
-    preparation = samples.preparation if samples is not None else chosen_preparation(front, ranges, options)
-    loaded = front.loaded
-    return Artefact(
-        target=target_to_dict(target),
-        inputs=front.inputs,
-        outputs=front.outputs,
-        stages=tuple(stages),
-        preparation=None if preparation is None else preparation.to_dict(),
-        task=completed(options.task, front.inputs, front.outputs),
-        quantization={
-            "method": ranges.method or "given ranges",
-            "samples": ranges.samples,
-            "bias_corrected": bool(ranges.means),
-            "trials": [trial.to_dict() for trial in choice.trials if trial.sqnr_db is not None],
-            "recipe": followed.to_dict(choice.recipe, choice.widened),
-            "layers": layers.to_dict(),
-            "ranges": {name: list(ranges[name]) for name in sorted(ranges)},
-            "factors": {name: list(ranges.factors[name]) for name in sorted(ranges.factors)},
-        },
-        support=tuple(verdict.to_dict() for verdict in front.parts.verdicts),
-        provenance={
-            "axtool": __version__,
-            "model": loaded.path.name,
-            "sha256": loaded.sha256,
-            "producer": loaded.producer,
-            "opset": loaded.opset,
-            "calibration": [Path(name).name for name in options.calib],
-            "samples": list(choice.samples),
-            "preprocess": Path(options.preprocess.rsplit(":", 1)[0]).name if options.preprocess else "",
-            "dims": dict(sorted((loaded.dims_fixed or {}).items())),
-            "passes": {result.name: result.count for result in front.cleaned.log if result.count},
-            "notes": [*loaded.notes, *front.cleaned.notes],
-        },
-    )
-
-
-def chosen_preparation(front: Front, ranges: Ranges, options: Options) -> Preparation | None:
-    """The preparation of a model that no picture calibrates: the user's, or the one that the ranges come with."""
-    chosen = options.preparation
-    if chosen is None and ranges.preparation is not None:
-        chosen = Preparation.from_dict(ranges.preparation)
-    specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in front.inputs]
-    if chosen is None:
-        if options.ranges is not None and len(specs) == 1 and len(specs[0].shape) == 4:
-            log.warning("no preparation is stored: say --resize, --scale, --color where pictures are fed")
-        return None
-    try:
-        return chosen.resolve(specs[0]) if len(specs) == 1 else chosen
-    except UsageError:  # the input is no picture
-        return chosen
-
-
-def options_of(recipe: Recipe, *, check: bool = False, jobs: int = 1) -> Options:
-    """The options that a zoo recipe stands for."""
-    return Options(
-        target=recipe.target,
-        reading=Reading(
-            input_shapes=recipe.input_shapes,
-            dims=recipe.dims,
-            outputs=recipe.outputs,
-            check=check,
-        ),
-        calib=recipe.calibration,
-        recipe=recipe.recipe,
-        method=recipe.method,
-        percentile=recipe.percentile,
-        optimize=recipe.optimize,
-        preparation=recipe.preparation,
-        jobs=jobs,
-        task=recipe.task,
-    )

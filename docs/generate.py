@@ -72,9 +72,9 @@ def _exit_codes() -> str:
 
 def ops_page() -> str:
     """The limits of every op on the default chip."""
-    from axtool.compiler import Options
     from axtool.ops.limits import manual
     from axtool.ops.wide import wide_rule
+    from axtool.options import Options
     from axtool.target_file import load_target
 
     target = load_target(Options().target)

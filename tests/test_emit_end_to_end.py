@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 import pytest
 
-from axtool.compiler import Compiled, Options, compile_file, open_calibration, options_of
+from axtool.compiler import Compiled, compile_file, open_calibration
 from axtool.errors import EnvironmentFault
 from axtool.graph.float_run import FloatModel
 from axtool.inputs.prepare import Preparation
+from axtool.options import Options, options_of
 from axtool.runtime.model import CompiledModel
 from axtool.verify.metrics import Comparison
 from axtool.zoo.catalogue import entries

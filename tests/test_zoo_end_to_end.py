@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axtool.compiler import compile_file, options_of
+from axtool.compiler import compile_file
 from axtool.errors import EnvironmentFault, UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import open_samples
 from axtool.inputs.spec import InputSpec
+from axtool.options import options_of
 from axtool.runtime.model import CompiledModel, load
 from axtool.runtime.task import interpret
 from axtool.zoo.catalogue import Entry, entries

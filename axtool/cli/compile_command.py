@@ -154,9 +154,10 @@ def compile_command(
         hint = "leave out --percentile, or use --method percentile"
         raise UsageError(f"--percentile means nothing with --method {method}", hint=hint, code="bad-option")
     from axtool.artefact.axm import is_axm
-    from axtool.compiler import Options, compile_file
+    from axtool.compiler import compile_file
     from axtool.graph.front import Reading
     from axtool.inputs.prepare import Preparation
+    from axtool.options import Options
     from axtool.quant.calib_cache import open_cache
     from axtool.quant.clip import METHODS
     from axtool.quant.ranges import read_ranges

@@ -101,8 +101,9 @@ def build_command(
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.cli.options import choice
-    from axtool.compiler import compile_file, options_of
+    from axtool.compiler import compile_file
     from axtool.config import refuse_overwrite
+    from axtool.options import options_of
     from axtool.report.built import built_document, built_text
     from axtool.verify.check import Request
     from axtool.verify.check import verify as compare_models

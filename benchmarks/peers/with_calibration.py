@@ -18,8 +18,9 @@ def main(model: str, calibration: str, out: str) -> None:
 
     load_late()
     from axtool import __version__
-    from axtool.compiler import Options, open_calibration
+    from axtool.compiler import open_calibration
     from axtool.graph.front import Reading, read_front
+    from axtool.options import Options
     from axtool.quant.calibrate import gather
     from axtool.quant.ranges import write_ranges
     from axtool.target_file import load_target

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from axtool.artefact.axm import DeviceStage
 from axtool.cli.console import Progress
-from axtool.compiler import Options, compile_model
+from axtool.compiler import compile_model
+from axtool.options import Options
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.watch import Watch
 from axtool.sim.images import host_slot, new_images, open_plan, write_tensor

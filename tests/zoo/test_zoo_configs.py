@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from axtool.compiler import options_of
 from axtool.errors import UsageError
+from axtool.options import options_of
 from axtool.target_file import list_targets
 from axtool.zoo import sources
 from axtool.zoo.catalogue import entries, find
