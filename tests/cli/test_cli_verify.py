@@ -104,8 +104,8 @@ def damaged(tiny_models: Tiny, folder: Path) -> Path:
     """The classifier with the weights of its first layer turned around: right bits for the wrong model."""
 
     def turn(manifest: Manifest, arrays: Arrays) -> None:
-        arrays["0/constant/1"] = np.ascontiguousarray(arrays["0/constant/1"][::-1])
-        arrays["0/constant/0"] = np.ascontiguousarray(arrays["0/constant/0"][::-1])
+        weights = next(name for name in ("0/constant/0", "0/constant/1") if arrays[name].dtype == np.int8)
+        arrays[weights] = np.ascontiguousarray(arrays[weights][::-1])
 
     return changed(tiny_models / "cls.axm", folder / "bad.axm", turn)
 
