@@ -104,7 +104,7 @@ def damaged(tiny_models: Tiny, folder: Path) -> Path:
     """The classifier with the weights of its first layer turned around: right bits for the wrong model."""
 
     def turn(manifest: Manifest, arrays: Arrays) -> None:
-        weights = next(name for name in ("0/constant/0", "0/constant/1") if arrays[name].dtype == np.int8)
+        weights = next(name for name in sorted(arrays) if arrays[name].dtype == np.int8)
         arrays[weights] = np.ascontiguousarray(arrays[weights][::-1])
 
     return changed(tiny_models / "cls.axm", folder / "bad.axm", turn)
