@@ -217,8 +217,7 @@ class _Trials:
         narrow = self.choice(replace(recipe, round_weights=False, bias=bias), self._statistics)
 
         def wider(names: frozenset[str]) -> Choice:
-            wide = (*self._overrides.wide, *sorted(names))
-            return replace(narrow, overrides=replace(self._overrides, wide=wide))
+            return replace(narrow, ranges=replace(narrow.ranges, wide=tuple(sorted(names))))
 
         names = self._bench.candidates(self._given, self._overrides.wide)
         return widen(

@@ -61,7 +61,7 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
     narrow: dict[str, str] = {}
     for stage in front.parts.stages if any(entry.format == "int16" for entry in file.layers) else ():
         if stage.kind == "device":
-            own = sites_of(stage.model)
+            own = stage.sites
             narrow |= narrow_roots(own, stage.inputs, stage.outputs, target, given_names(stage.given, own))
     return Followed(file, entries, overrides_of(file, found, front.parts.stages, narrow))
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from axtool.errors import UsageError
-from axtool.graph.sites import sites_of
 from axtool.graph.split import Stage
 from axtool.quant.matches import Hit
 from axtool.quant.ranges import Ranges
@@ -119,7 +118,7 @@ def _roots(stages: Sequence[Stage]) -> tuple[dict[str, tuple[str, ...]], set[str
     given: set[str] = set()
     for stage in stages:
         if stage.kind == "device":
-            sites = sites_of(stage.model)
+            sites = stage.sites
             mine = given_names(stage.given, sites)
             given |= set(mine)
             for name, top in tie(sites, stage.inputs, stage.outputs, mine).root.items():

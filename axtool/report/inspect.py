@@ -30,11 +30,10 @@ def inspect_onnx(
 ) -> dict[str, Any]:
     """Inputs, outputs, ops, MACs, parameters, and where each node would run on `target`."""
     from axtool.graph.front import Reading, read_front
-    from axtool.graph.sites import sites_of
 
     front = read_front(path, target, Reading(input_shapes, dims), freeze=False)
     loaded, parts = front.loaded, front.parts
-    sites = [site for stage in parts.stages for site in sites_of(stage.model)]
+    sites = [site for stage in parts.stages for site in stage.sites]
     return {
         **header("info"),
         "file": str(path),

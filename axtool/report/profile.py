@@ -77,7 +77,6 @@ def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[
 def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]) -> tuple[list[Plan], int]:
     """Plans of a float model: every tensor gets the range [-1, 1], which changes no cycle."""
     from axtool.graph.front import Reading, read_front
-    from axtool.graph.sites import sites_of
     from axtool.plan.lower import lower
     from axtool.quant.formats import quantize_stage
     from axtool.quant.ties import observed_names
@@ -87,7 +86,7 @@ def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]
     plans = []
     for stage in front.parts.stages:
         if stage.kind == "device":
-            sites = sites_of(stage.model)
+            sites = stage.sites
             ranges = dict.fromkeys(observed_names(sites, stage.inputs, stage.outputs), (-1.0, 1.0))
             with located(str(front.loaded.path)):
                 numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)

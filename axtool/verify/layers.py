@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from axtool.graph.sites import sites_of
 from axtool.quant.layer_figures import LayerFigures
 from axtool.quant.layers import check_layers
 from axtool.quant.tie_costs import add_to_figures, tie_costs
@@ -29,4 +28,4 @@ def _add_ties(opened: Opened, figures: dict[str, LayerFigures]) -> None:
         formats = {name: tensor.format for name, tensor in device.program.tensors.items()}
         for stage in opened.front.parts.stages:
             if stage.kind == "device":
-                add_to_figures(tie_costs(sites_of(stage.model), Quantization(formats, {}, {}), figures), figures)
+                add_to_figures(tie_costs(stage.sites, Quantization(formats, {}, {}), figures), figures)

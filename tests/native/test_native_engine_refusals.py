@@ -27,6 +27,18 @@ CONV_COMMAND += [1, 0, *(0, 0, 0, 8, 8, 16), 128, 16]  # y
 COPY = [1, 2, 0, 0, 1, 1, *(0, 0, 0, 1, 1, 64), *(0, 0, 0, 0, 0, 1, 1, 64, 64, 64), *(1, 0, 0, 0, 0, 1, 1, 64, 64, 64)]
 
 
+def opened(layers: list[list[int]], commands: list[list[int]], sizes: dict[str, int] = SIZES) -> list[bool]:
+    """Whether the reference and the native engine accept these rows."""
+    outcome = []
+    for name in ("reference", "native"):
+        try:
+            open_engine(name, *ragged(layers), *ragged(commands), sizes)
+            outcome.append(True)
+        except ValueError:
+            outcome.append(False)
+    return outcome
+
+
 def made(layers: list[list[int]], commands: list[list[int]], sizes: dict[str, int] = SIZES, **options: Any) -> Any:
     return native.Engine(*ragged(layers), *ragged(commands), sizes, **options)
 
@@ -156,13 +168,7 @@ def test_both_engines_refuse_the_same_damage() -> None:
         row = list(CONV_COMMAND)
         at = int(random.integers(len(row)))
         row[at] += int(random.integers(-9, 10))
-        outcome = []
-        for name in ("reference", "native"):
-            try:
-                open_engine(name, *ragged([CONV]), *ragged([row]), SIZES)
-                outcome.append(True)
-            except ValueError:
-                outcome.append(False)
+        outcome = opened([CONV], [row])
         if outcome[0] != outcome[1]:
             differing.append((at, row[at], outcome))
     assert not [d for d in differing if d[2] == [False, True]], differing  # ours may be the stricter: alignment
