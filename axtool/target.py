@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,16 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class MemorySpec:
-    """On-chip memories in bytes, ports in bytes a cycle."""
+    """On-chip memories in bytes, ports in bytes a cycle.
+
+    `activations` external: nothing stays on chip between layers, whatever room there is (chips whose on-chip memory is
+    the buffer of one convolution).
+    """
 
     ocm_bytes: int
     lrm_bytes_per_pe: int
     ocm_bytes_per_cycle: float
+    activations: Literal["resident", "external"] = "resident"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -106,6 +106,7 @@ class _Memory(_Section):
     ocm_bytes: Bytes
     lrm_bytes_per_pe: Bytes
     ocm_bytes_per_cycle: BytesPerCycle
+    activations: Literal["resident", "external"] = "resident"
 
 
 class _External(_Section):

@@ -1,7 +1,8 @@
 """Which activations live whole on chip and which in external memory.
 
 All of them on chip where every layer's live set fits. Otherwise the tensor whose absence frees the most memory for
-each byte of traffic goes out, then the next, until every layer fits; layers touching it run box by box.
+each byte of traffic goes out, then the next, until every layer fits; layers touching it run box by box. A chip that
+keeps no activation between layers has all of them outside: each is written once and read by each of its readers.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from axtool.errors import FitError
+from axtool.errors import FitError, UsageError
 from axtool.plan.build_directives import NONE, Directive, wanted_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import activation_bytes, lifetimes
@@ -51,8 +52,12 @@ class _Search:
             for at in range(first, last + 1):
                 self.live[at] += self.size[name]
         self.extra = [self._smallest(at) for at in range(len(program.layers))]
-        for name, wish in wishes.items():
-            if wish.residency == "ext":
+        outside = target.memory.activations == "external"
+        for name in self.spans:
+            wish = wishes.get(name, NONE)
+            if outside and wish.residency == "ocm":
+                raise _homeless(wish, target)
+            if outside or wish.residency == "ext":
                 self._spill(name)
 
     def worst(self) -> int | None:
@@ -136,6 +141,15 @@ class _Search:
             hint=f"a chip with memory.ocm_bytes of at least {enough:,} runs every layer of this model",
             code="does-not-fit",
         )
+
+
+def _homeless(wish: Directive, target: Target) -> UsageError:
+    return UsageError(
+        f"directive '{wish.layers}': {target.name} keeps no activation on chip between layers",
+        where=target.name,
+        hint="leave out residency, or another chip: memory.activations is external",
+        code="bad-directive",
+    )
 
 
 def _title(layer: Layer) -> str:
