@@ -41,15 +41,19 @@ class Net:
         pad: int | None = None,
     ) -> str:  # fmt: skip
         cin = self.channels[x]
-        shape = (cout, cin // group, k, k)
-        w = self.rng.normal(0, np.sqrt(gain / np.prod(shape[1:])), shape).astype(np.float32)
-        b = self.rng.normal(0, 0.05, cout).astype(np.float32)
         pads = [k // 2 if pad is None else pad] * 4
         y = self.op(
-            "Conv", x, self.constant(w), self.constant(b), channels=cout, kernel_shape=[k, k], strides=[s, s],
-            pads=pads, group=group,
+            "Conv", x, self.kernel((cout, cin // group, k, k), gain), self.bias(cout), channels=cout,
+            kernel_shape=[k, k], strides=[s, s], pads=pads, group=group,
         )  # fmt: skip
         return self.activate(y, act)
+
+    def kernel(self, shape: tuple[int, ...], gain: float = 2.0) -> str:
+        """Weights (cout, cin / group, kh, kw) of a convolution."""
+        return self.constant(self.rng.normal(0, np.sqrt(gain / np.prod(shape[1:])), shape).astype(np.float32))
+
+    def bias(self, cout: int) -> str:
+        return self.constant(self.rng.normal(0, 0.05, cout).astype(np.float32))
 
     def activate(self, x: str, act: str) -> str:
         if act == "silu":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from axtool.artefact import axm
 from axtool.errors import UnsupportedError, UsageError, located
@@ -21,6 +22,9 @@ from axtool.target_file import load_target, set_values, target_from_dict
 from axtool.timing.clock import time_plan
 from axtool.timing.ledger import Timing
 from axtool.types import Plan, Program
+
+if TYPE_CHECKING:
+    from axtool.graph.front import Reading
 
 DEFAULT_TARGET = "qc-u-1d7-16mb"
 
@@ -60,8 +64,10 @@ def profile(request: Request, step: Callable[[str], None] = lambda name: None) -
 
 def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[Plan], int]:
     if not axm.is_axm(request.model):
+        from axtool.graph.front import Reading
+
         target = _changed(load_target(request.target or DEFAULT_TARGET), request.settings)
-        return target, *_plans_of_onnx(request, target, step)
+        return target, *plans_of_onnx(request.model, target, Reading(request.input_shapes, request.dims), step)
     step("reading")
     artefact = axm.read(request.model)
     target = target_from_dict(artefact.target) if request.target is None else load_target(request.target)
@@ -74,14 +80,19 @@ def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[
     return target, [plan(_fitting(stage.program, target, request.model), target) for stage in plans], host_nodes
 
 
-def _plans_of_onnx(request: Request, target: Target, step: Callable[[str], None]) -> tuple[list[Plan], int]:
-    """Plans of a float model: every tensor gets the range [-1, 1], which changes no cycle."""
-    from axtool.graph.front import Reading, read_front
+def plans_of_onnx(
+    model: Path, target: Target, reading: Reading, step: Callable[[str], None] = lambda name: None
+) -> tuple[list[Plan], int]:
+    """The plans of the device stages of a float model, and how many nodes run on the host beside them.
+
+    Every tensor gets the range [-1, 1], which changes no cycle.
+    """
+    from axtool.graph.front import read_front
     from axtool.plan.lower import lower
     from axtool.quant.formats import quantize_stage
     from axtool.quant.ties import observed_names
 
-    front = read_front(request.model, target, Reading(request.input_shapes, request.dims), step=step)
+    front = read_front(model, target, reading, step=step)
     step("planning")
     plans = []
     for stage in front.parts.stages:
