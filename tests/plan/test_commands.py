@@ -33,6 +33,13 @@ def test_one_command_covers_one_tile_of_the_array():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (8, 1), (15, 17)])
+def test_an_array_of_a_few_pixels_takes_a_box_in_one_command(rows: int, columns: int):
+    net = Net(70, 33, 8)
+    built = plan(net.program(net.conv("x", 40)), replace(CHIP, array=replace(CHIP.array, rows=rows, columns=columns)))
+    assert [(c.tile.h, c.tile.w, c.tile.n) for c in compute(built, 0)] == [(70, 33, 40)]
+
+
 def test_the_tiles_of_a_resident_layer_share_their_views():
     net = Net(70, 70, 8)
     commands = compute(plan(net.program(net.conv("x", 40)), CHIP), 0)
