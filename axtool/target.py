@@ -6,40 +6,92 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+Fold = Literal["none", "row", "window"]
+Activations = Literal["resident", "external"]
+StridedWeights = Literal["plain", "extended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Depthwise:
+    """The unrolling of depthwise layers: what one step covers of one tap, and how many cycles a step takes."""
+
+    rows: int  # output rows
+    columns: int  # output columns
+    channels: int
+    cycles: int = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """The MAC array as spatial unrolling: what one step covers, and how many cycles a step takes."""
+    """The MAC array as spatial unrolling: what one step covers, and how many cycles a step takes.
+
+    `fold` says which taps of a kernel share the input-channel lanes with the channels: none (a step a tap), those of a
+    row, or the whole window. It applies to layers of fewer than `fold_below` input channels, to all without it.
+    `winograd` divides the steps of ungrouped, undilated 3x3 convolutions of stride 1 that fill the input-channel lanes.
+    `strided_weights` extended: a kernel is stored with each side rounded up to a multiple of its stride.
+    """
 
     rows: int  # output rows
     columns: int  # output columns
     input_channels: int
     output_channels: int
     cycles: int = 1
+    fold: Fold = "none"
+    fold_below: int | None = None
+    winograd: float = 1.0
+    depthwise: Depthwise | None = None  # None: the array with one input channel
+    weights_bytes_per_cycle: float | None = None  # None: weights enter the array behind the MACs, however many
+    strided_weights: StridedWeights = "plain"
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySpec:
     """On-chip memories in bytes, ports in bytes a cycle.
 
-    `activations` external: nothing stays on chip between layers, whatever room there is (chips whose on-chip memory is
-    the buffer of one convolution).
+    `activations` external: no activation stays on chip between layers. Constants of `near_bytes` in all stay between
+    frames in a memory beside the core, and come from there at `near_bytes_per_cycle`.
     """
 
     ocm_bytes: int
     lrm_bytes_per_pe: int
     ocm_bytes_per_cycle: float
-    activations: Literal["resident", "external"] = "resident"
+    activations: Activations = "resident"
+    near_bytes: int = 0
+    near_bytes_per_cycle: float | None = None  # None with near_bytes 0 alone
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """The path to external memory: bandwidth in bytes a second each way, burst in bytes, latency in cycles."""
+    """The path to external memory: bandwidth in bytes a second each way, burst in bytes, latency in cycles.
+
+    Each direction has `in_flight` requests under way at most; the latency of all but the first hides behind bytes.
+    Without `duplex` both directions share one path, at the bandwidth of the direction.
+    """
 
     read_bytes_per_s: float
     write_bytes_per_s: float
     burst_bytes: int
     latency_cycles: int
+    shared: bool | None = None  # whether the cores share the bandwidth; None: where there are several
+    in_flight: int = 1
+    duplex: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Whether port, MAC array and vector unit work on different commands at once."""
+
+    pipelined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """What an access of 32 bits costs, in any one unit."""
+
+    registers: float
+    lrm: float
+    on_chip: float
+    external: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +111,21 @@ class Target:
     costs: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)  # by dotted path: fact | natural | fitted, and of what
     description: str = ""
+    engines: Engines = Engines()
+    energy: Energy | None = None
+
+    @property
+    def sharing_cores(self) -> int:
+        """How many cores share the external bandwidth, each with an equal part of it."""
+        shared = self.cores > 1 if self.external.shared is None else self.external.shared
+        return self.cores if shared else 1
+
+    @property
+    def read_bytes_per_cycle(self) -> float:
+        """What one core reads from external memory in a cycle."""
+        return self.external.read_bytes_per_s / self.clock_hz / self.sharing_cores
+
+    @property
+    def write_bytes_per_cycle(self) -> float:
+        """What one core writes to external memory in a cycle."""
+        return self.external.write_bytes_per_s / self.clock_hz / self.sharing_cores

@@ -6,129 +6,27 @@ binary (KiB, MiB, GiB) or decimal (kB, MB, GB, Hz, kHz, MHz, GHz, B/s … GB/s) 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from axtool.config import package_dir, read_yaml
 from axtool.errors import UsageError, nearest, plural
-from axtool.target import Array, External, MemorySpec, Target
-
-SCHEMA = "axtool.target/1"
-ORIGINS = ("fact", "natural", "fitted", "set")
-FORMATS = ("int8", "int16", "fx32", "fp16", "float32")
-
-# What each primitive costs, in cycles of the array clock. A tile-channel is one channel of one array-sized tile.
-COSTS: Mapping[str, str] = {
-    "entry": "one start of the device program",
-    "fence": "hand-over between two layers",
-    "pipeline": "emptying the instruction pipeline at the end of a layer",
-    "mac_drain": "MAC pipeline drain of one output tile-channel",
-    "requantize": "one output tile-channel from accumulator to int8",
-    "add": "residual add of one tile-channel",
-    "mul": "product of one tile-channel",
-    "pool_tap": "one tap of a pooling window on one tile-channel",
-    "lut": "table look-up of one tile-channel",
-    "interpolate": "interpolated table behind a MAC layer, one tile-channel",
-    "resize": "linear interpolation of one tile-channel",
-    "copy_per_kib": "tile copy through the array, each 1024 bytes",
-    "gather": "start of an irregular tile load",
-    "gather_per_element": "irregular tile load, each element",
-    "array_shift": "neighbour transfers inside the array for one output tile-channel of a MAC layer",
-    "int16_passes": "passes of the MAC array over an input of 16 bits, each as long as one over int8",
-}
-# What a file that leaves one out means.
-DEFAULT_COSTS: Mapping[str, float] = {"int16_passes": 2.0}
-
-# Largest sizes that the chip runs; one that a file leaves out is no limit.
-LIMITS: Mapping[str, str] = {
-    "max_kernel": "side of a convolution kernel or of a pooling window",
-    "max_stride": "step of a window",
-    "max_dilation": "distance between the taps of a window",
-}
-
-_FACTORS: Mapping[str, float] = {
-    "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
-}  # fmt: skip
-_NUMBER = re.compile(r"^\s*([0-9][0-9_]*\.?[0-9_]*(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")
-
-
-def parse_quantity(value: object, unit: str) -> object:
-    """`"4MiB"` with unit B -> 4194304; numbers pass. Raises ValueError for a text that is not a number of `unit`."""
-    if not isinstance(value, str):
-        return value
-    match = _NUMBER.match(value)
-    prefix = match[2].removesuffix(unit) if match and match[2] else ""
-    if not match or prefix not in _FACTORS or (match[2] and not match[2].endswith(unit)):
-        kinds = "B, kB, KiB, MB, MiB, GB, GiB" if unit == "B" else f"{unit}, k{unit}, M{unit}, G{unit}"
-        raise ValueError(f"'{value}' is not a number in {kinds}")
-    number = float(match[1].replace("_", "")) * _FACTORS[prefix]
-    return int(number) if number.is_integer() else number
-
-
-def _quantity(unit: str) -> BeforeValidator:
-    return BeforeValidator(lambda value: parse_quantity(value, unit))
-
-
-def _refuse_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("want a number, found a yes/no")
-    return value
-
-
-_PLAIN = BeforeValidator(_refuse_bool)
-_FINITE = Field(gt=0, allow_inf_nan=False)
-Count = Annotated[int, Field(gt=0, le=2**62), _quantity(""), _PLAIN]
-Bytes = Annotated[int, Field(gt=0, le=2**62), _quantity("B"), _PLAIN]
-Hertz = Annotated[float, _FINITE, _quantity("Hz"), _PLAIN]
-BytesPerSecond = Annotated[float, _FINITE, _quantity("B/s"), _PLAIN]
-BytesPerCycle = Annotated[float, _FINITE, _quantity("B"), _PLAIN]
-Cycles = Annotated[float, Field(ge=0, allow_inf_nan=False), _quantity(""), _PLAIN]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Array(_Section):
-    rows: Count
-    columns: Count
-    input_channels: Count
-    output_channels: Count
-    cycles: Count = 1
-
-
-class _Memory(_Section):
-    ocm_bytes: Bytes
-    lrm_bytes_per_pe: Bytes
-    ocm_bytes_per_cycle: BytesPerCycle
-    activations: Literal["resident", "external"] = "resident"
-
-
-class _External(_Section):
-    read_bytes_per_s: BytesPerSecond
-    write_bytes_per_s: BytesPerSecond
-    burst_bytes: Bytes
-    latency_cycles: Annotated[int, Field(ge=0), _quantity(""), _PLAIN]
-
-
-class _File(_Section):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    description: str = ""
-    clock_hz: Hertz
-    cores: Count
-    array: _Array
-    memory: _Memory
-    external: _External
-    channel_multiple: Count
-    vector_unit: bool
-    formats: Annotated[list[str], Field(min_length=1)]
-    limits: dict[str, Count] = Field(default_factory=dict)
-    costs: dict[str, Cycles]
+from axtool.target import Array, Depthwise, Energy, Engines, External, MemorySpec, Target
+from axtool.target_schema import (
+    COSTS,
+    DEFAULT_COSTS,
+    FORMATS,
+    LIMITS,
+    ORIGINS,
+    SCHEMA,
+    TargetFile,
+    fields_at,
+    known_paths,
+)
 
 
 def load_target(name_or_path: str | Path) -> Target:
@@ -157,7 +55,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
     plain = _unwrap(raw, "", provenance, faults)
     file = _validate(plain, faults)
     faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), LIMITS)
-    faults += _format_faults(plain.get("formats"))
+    faults += _format_faults(plain.get("formats")) + _lone_faults(plain)
     if faults or file is None:
         raise UsageError(
             f"not a target: {plural(len(faults), 'fault')}", where=where, code="bad-target", details=faults
@@ -166,7 +64,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         name=file.name,
         clock_hz=file.clock_hz,
         cores=file.cores,
-        array=Array(**file.array.model_dump()),
+        array=_array(file),
         memory=MemorySpec(**file.memory.model_dump()),
         external=External(**file.external.model_dump()),
         channel_multiple=file.channel_multiple,
@@ -176,20 +74,35 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         costs=dict(sorted({**DEFAULT_COSTS, **file.costs}.items())),
         provenance=dict(sorted(provenance.items())),
         description=file.description,
+        engines=Engines(**file.engines.model_dump()),
+        energy=None if file.energy is None else Energy(**file.energy.model_dump()),
     )
 
 
 def target_to_dict(target: Target) -> dict[str, Any]:
-    """Plain values that `target_from_dict` turns back into an equal Target, fit for JSON."""
-    values = {"schema": SCHEMA, **asdict(target)}
+    """Plain values that `target_from_dict` turns back into an equal Target, fit for JSON.
+
+    A value that nobody stated and that is the default is left out: a file that names no field keeps its dictionary when
+    fields are added.
+    """
+    values: dict[str, Any] = {"schema": SCHEMA, **asdict(target)}
     values["formats"] = list(target.formats)
-    return values
+    said = target.provenance
+    for name in ("array", "memory", "external", "engines"):
+        for item in fields(getattr(target, name)):
+            default = item.default is not MISSING and values[name][item.name] == item.default
+            if default and not any(f"{path}.".startswith(f"{name}.{item.name}.") for path in said):
+                del values[name][item.name]
+    for name, value in DEFAULT_COSTS.items():
+        if values["costs"].get(name) == value and f"costs.{name}" not in said:
+            values["costs"].pop(name)
+    return {key: value for key, value in values.items() if not (key in ("engines", "energy") and not value)}
 
 
 def set_values(target: Target, changes: Mapping[str, object]) -> Target:
     """The target with the values at dotted paths changed, e.g. `{"memory.ocm_bytes": "4MiB"}`. Raises UsageError."""
     values = target_to_dict(target)
-    known = [path for path, _ in _leaves(values) if not path.startswith(("provenance", "schema"))]
+    known = known_paths()
     for path, value in changes.items():
         full = "external." + path.removeprefix("ext.") if path.startswith("ext.") else path
         if full not in known:
@@ -197,22 +110,20 @@ def set_values(target: Target, changes: Mapping[str, object]) -> Target:
         *sections, leaf = full.split(".")
         place = values
         for section in sections:
-            place = place[section]
+            place = place.setdefault(section, {})
         place[leaf] = value
         values["provenance"][full] = "set: by the user"
     return target_from_dict(values, where=target.name)
 
 
+def _array(file: TargetFile) -> Array:
+    values = file.array.model_dump()
+    depthwise = values.pop("depthwise")
+    return Array(**values, depthwise=None if depthwise is None else Depthwise(**depthwise))
+
+
 def _load(path: Path) -> Target:
     return target_from_dict(read_yaml(path), where=str(path))
-
-
-def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
 
 
 def _stored_provenance(value: object, faults: list[str]) -> dict[str, str]:
@@ -246,30 +157,20 @@ def _unwrap(value: object, path: str, provenance: dict[str, str], faults: list[s
     return value["value"]
 
 
-def _validate(plain: Any, faults: list[str]) -> _File | None:
+def _validate(plain: Any, faults: list[str]) -> TargetFile | None:
     try:
-        return _File.model_validate(plain)
+        return TargetFile.model_validate(plain)
     except ValidationError as error:
         for item in error.errors(include_url=False):
             path = ".".join(str(part) for part in item["loc"])
             if item["type"] == "extra_forbidden":
-                text = f"unknown key; {nearest(str(item['loc'][-1]), _fields_at(item['loc'][:-1]))}"
+                text = f"unknown key; {nearest(str(item['loc'][-1]), fields_at(item['loc'][:-1]))}"
             elif item["type"] == "missing":
                 text = "missing"
             else:
                 text = f"{item['msg'].removeprefix('Value error, ')}, found {item['input']!r}"
             faults.append(f"{path}: {text}")
         return None
-
-
-def _fields_at(loc: Sequence[int | str]) -> tuple[str, ...]:
-    model: type[BaseModel] = _File
-    for part in loc:
-        annotation = model.model_fields[str(part)].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return ()
-        model = annotation
-    return tuple(model.model_fields)
 
 
 def _cost_faults(costs: object) -> list[str]:
@@ -281,6 +182,21 @@ def _cost_faults(costs: object) -> list[str]:
         if name not in costs and name not in DEFAULT_COSTS
     ]
     return missing + _unknown("costs", costs, COSTS)
+
+
+def _lone_faults(plain: Any) -> list[str]:
+    """Values that mean nothing without another."""
+    array, memory = ((plain.get(name) if isinstance(plain, Mapping) else None) for name in ("array", "memory"))
+    faults = []
+    if isinstance(array, Mapping) and array.get("fold_below") is not None and array.get("fold", "none") == "none":
+        faults.append("array.fold_below: nothing is folded; array.fold wants row or window")
+    if isinstance(memory, Mapping):
+        size, rate = memory.get("near_bytes", 0), memory.get("near_bytes_per_cycle")
+        if size not in (0, "0", None) and rate is None:
+            faults.append("memory.near_bytes_per_cycle: missing (how fast memory.near_bytes are read)")
+        if size in (0, "0", None) and rate is not None:
+            faults.append("memory.near_bytes: missing (how much memory.near_bytes_per_cycle reads)")
+    return faults
 
 
 def _unknown(section: str, values: object, known: Mapping[str, str]) -> list[str]:

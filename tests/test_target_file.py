@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,9 @@ import yaml
 
 from axtool.config import package_dir
 from axtool.errors import Exit, UsageError
-from axtool.target_file import (
-    COSTS,
-    list_targets,
-    load_target,
-    parse_quantity,
-    set_values,
-    target_from_dict,
-    target_to_dict,
-)
+from axtool.target import Depthwise, Energy
+from axtool.target_file import list_targets, load_target, set_values, target_from_dict, target_to_dict
+from axtool.target_schema import COSTS, known_paths, parse_quantity
 
 NUMBERS = ("clock_hz", "cores", "channel_multiple", "array.", "memory.", "external.", "limits.", "costs.")
 
@@ -207,3 +202,157 @@ def test_a_file_that_does_not_say_what_int16_costs_has_two_passes():
     values = target_to_dict(load_target("qc-u-1d5-8mb"))
     del values["costs"]["int16_passes"]
     assert target_from_dict(values).costs["int16_passes"] == 2
+
+
+EVERY_OPTION = {
+    "array": {
+        "fold": "row", "fold_below": 16, "winograd": 2.25, "weights_bytes_per_cycle": "64",
+        "strided_weights": "extended",
+        "depthwise": {"rows": 4, "columns": 2, "channels": 16, "cycles": 3},
+    },
+    "memory": {"activations": "external", "near_bytes": "1MiB", "near_bytes_per_cycle": 32},
+    "external": {"shared": True, "in_flight": 4, "duplex": False},
+    "engines": {"pipelined": True},
+    "energy": {"registers": 1, "lrm": 3, "on_chip": 70, "external": 225},
+    "costs": {"flow": 25, "burst": 3},
+}  # fmt: skip
+
+
+@pytest.fixture
+def full(raw) -> dict[str, Any]:
+    for section, values in EVERY_OPTION.items():
+        raw[section] = {**raw.get(section, {}), **deepcopy(values)}
+    return raw
+
+
+def test_every_optional_value_is_read(full):
+    chip = target_from_dict(full)
+    array, memory, external = chip.array, chip.memory, chip.external
+    assert (array.fold, array.fold_below, array.winograd, array.weights_bytes_per_cycle) == ("row", 16, 2.25, 64)
+    assert array.depthwise == Depthwise(rows=4, columns=2, channels=16, cycles=3)
+    assert (memory.activations, memory.near_bytes, memory.near_bytes_per_cycle) == ("external", 2**20, 32)
+    assert (external.shared, external.in_flight, external.duplex) == (True, 4, False)
+    assert array.strided_weights == "extended"
+    assert chip.engines.pipelined
+    assert chip.energy == Energy(registers=1, lrm=3, on_chip=70, external=225)
+    assert (chip.costs["flow"], chip.costs["burst"]) == (25, 3)
+
+
+def test_every_optional_value_survives_json(full):
+    chip = target_from_dict(full)
+    assert target_from_dict(json.loads(json.dumps(target_to_dict(chip)))) == chip
+
+
+def test_a_file_without_the_optional_values_has_a_dictionary_without_them(raw):
+    del raw["memory"]["activations"]
+    values = target_to_dict(target_from_dict(raw))
+    assert not {"engines", "energy"} & set(values)
+    assert set(values["array"]) == {"rows", "columns", "input_channels", "output_channels", "cycles"}
+    assert set(values["memory"]) == {"ocm_bytes", "lrm_bytes_per_pe", "ocm_bytes_per_cycle"}
+    assert not {"flow", "burst"} & set(values["costs"])
+
+
+def test_a_file_without_the_optional_values_folds_and_shares_nothing(raw):
+    chip = target_from_dict(raw)
+    assert (chip.array.fold, chip.array.winograd, chip.array.depthwise) == ("none", 1, None)
+    assert (chip.memory.activations, chip.memory.near_bytes, chip.sharing_cores) == ("resident", 0, 1)
+    assert (chip.engines.pipelined, chip.energy, chip.external.in_flight) == (False, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("array.fold", "column", "Input should be 'none', 'row' or 'window'"),
+        ("array.fold_below", 0, "greater than 0"),
+        ("array.winograd", 0.5, "greater than or equal to 1"),
+        ("array.winograd", "fast", "'fast' is not a number"),
+        ("array.weights_bytes_per_cycle", "8 apples", "'8 apples' is not a number"),
+        ("array.depthwise", {"rows": 4, "columns": 2}, "missing"),
+        ("memory.activations", "everywhere", "Input should be 'resident' or 'external'"),
+        ("memory.near_bytes", -1, "greater than or equal to 0"),
+        ("external.in_flight", 0, "greater than 0"),
+        ("external.shared", "perhaps", "valid boolean"),
+        ("engines.pipelined", 3, "valid boolean"),
+        ("energy.lrm", 0, "greater than 0"),
+        ("costs.flow", -1, "greater than or equal to 0"),
+    ],
+)
+def test_an_optional_value_that_is_none_is_refused_by_its_path(full, path: str, value: object, says: str):
+    section, leaf = path.split(".")
+    full[section][leaf] = value
+    (fault,) = faults(full)
+    assert fault.startswith(path)
+    assert says in fault
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [("array.winograde", "winograd"), ("array.depthwise.chanels", "channels"), ("engines.pipelin", "pipelined")],
+)
+def test_an_unknown_optional_key_gets_the_nearest_one(full, path: str, near: str):
+    *sections, leaf = path.split(".")
+    place = full
+    for section in sections:
+        place = place[section]
+    place[leaf] = 1
+    (fault,) = faults(full)
+    assert fault.startswith(f"{path}: unknown key; ")
+    assert near in fault
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "path"),
+    [
+        ("array", {"fold_below": 16}, "array.fold_below"),
+        ("memory", {"near_bytes": "1MiB"}, "memory.near_bytes_per_cycle"),
+        ("memory", {"near_bytes_per_cycle": 32}, "memory.near_bytes"),
+    ],
+)
+def test_a_value_that_means_nothing_alone_is_refused(raw, section: str, values: dict[str, Any], path: str):
+    raw[section] |= values
+    (fault,) = faults(raw)
+    assert fault.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "stored"),
+    [
+        ("array.fold", "window", "window"), ("array.winograd", "2.25", 2.25), ("array.weights_bytes_per_cycle", "8", 8),
+        ("external.shared", "true", True), ("external.in_flight", "8", 8), ("engines.pipelined", "yes", True),
+        ("costs.flow", "25", 25), ("limits.max_kernel", "7", 7), ("memory.activations", "external", "external"),
+    ],
+)  # fmt: skip
+def test_an_optional_value_can_be_set_by_its_path(path: str, value: str, stored: object):
+    chip = set_values(load_target("qc-u-1d5-8mb"), {path: value})
+    section, leaf = path.split(".")
+    place = getattr(chip, section)
+    assert (place[leaf] if isinstance(place, dict) else getattr(place, leaf)) == stored
+    assert target_from_dict(target_to_dict(chip)) == chip
+
+
+def test_a_section_can_be_set_value_by_value():
+    changes = {f"array.depthwise.{key}": n for key, n in EVERY_OPTION["array"]["depthwise"].items()}
+    chip = set_values(load_target("qc-u-1d5-8mb"), changes)
+    assert chip.array.depthwise == Depthwise(rows=4, columns=2, channels=16, cycles=3)
+
+
+def test_a_section_that_is_set_in_part_names_what_is_missing():
+    with pytest.raises(UsageError) as caught:
+        set_values(load_target("qc-u-1d5-8mb"), {"energy.lrm": 3})
+    assert caught.value.details == (
+        "energy.registers: missing", "energy.on_chip: missing", "energy.external: missing",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("cores", "shared", "sharing"), [(1, None, 1), (4, None, 4), (4, False, 1), (4, True, 4)])
+def test_several_cores_share_the_bandwidth_unless_the_file_denies_it(raw, cores: int, shared: object, sharing: int):
+    raw["cores"], raw["external"]["shared"] = cores, shared
+    chip = target_from_dict(raw)
+    assert chip.sharing_cores == sharing
+    assert chip.read_bytes_per_cycle == pytest.approx(32e9 / 1.5e9 / sharing)
+
+
+def test_a_path_is_known_for_every_value_of_a_full_file(full):
+    values = {key: value for key, value in full.items() if key not in ("schema", "provenance")}
+    leaves = {path.removesuffix(".value").removesuffix(".from").removesuffix(".source") for path in _leaves(values)}
+    assert leaves <= set(known_paths())
