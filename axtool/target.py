@@ -108,6 +108,8 @@ class Target:
     vector_unit: bool
     formats: tuple[str, ...] = ("int8",)
     limits: Mapping[str, int] = field(default_factory=dict)  # max_kernel, max_stride, max_dilation, …
+    ops: tuple[str, ...] = ()  # the ONNX ops that the chip runs; empty: every one that has a device kernel
+    rules: tuple[str, ...] = ()  # limits beyond those of the kernels, by name
     costs: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)  # by dotted path: fact | natural | fitted, and of what
     description: str = ""

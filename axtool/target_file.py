@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from axtool.config import package_dir, read_yaml
 from axtool.errors import UsageError, nearest, plural
 from axtool.target import Array, Depthwise, Energy, Engines, External, MemorySpec, Target
+from axtool.target_limits import LIMIT_LISTS, take_limit_lists
 from axtool.target_schema import (
     COSTS,
     DEFAULT_COSTS,
@@ -53,8 +54,9 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         faults.append(f"schema: want {SCHEMA}, found {schema!r}")
     provenance = _stored_provenance(values.get("provenance", {}), faults)
     plain = _unwrap(raw, "", provenance, faults)
+    lists = take_limit_lists(plain, faults)
     file = _validate(plain, faults)
-    faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), LIMITS)
+    faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), {**LIMITS, **LIMIT_LISTS})
     faults += _format_faults(plain.get("formats")) + _lone_faults(plain)
     if faults or file is None:
         raise UsageError(
@@ -71,6 +73,8 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         vector_unit=file.vector_unit,
         formats=tuple(file.formats),
         limits=dict(sorted(file.limits.items())),
+        ops=lists["ops"],
+        rules=lists["rules"],
         costs=dict(sorted({**DEFAULT_COSTS, **file.costs}.items())),
         provenance=dict(sorted(provenance.items())),
         description=file.description,
@@ -87,6 +91,8 @@ def target_to_dict(target: Target) -> dict[str, Any]:
     """
     values: dict[str, Any] = {"schema": SCHEMA, **asdict(target)}
     values["formats"] = list(target.formats)
+    lists = {name: list(values.pop(name)) for name in LIMIT_LISTS}
+    values["limits"] = {**values["limits"], **{name: names for name, names in lists.items() if names}}
     said = target.provenance
     for name in ("array", "memory", "external", "engines"):
         for item in fields(getattr(target, name)):

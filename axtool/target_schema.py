@@ -43,6 +43,7 @@ LIMITS: Mapping[str, str] = {
     "max_kernel": "side of a convolution kernel or of a pooling window",
     "max_stride": "step of a window",
     "max_dilation": "distance between the taps of a window",
+    "max_grouped_taps": "taps of a convolution in groups, the gaps of its dilation counted",
 }
 
 _FACTORS: Mapping[str, float] = {

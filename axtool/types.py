@@ -31,7 +31,9 @@ class Site:
     """One ONNX node with everything needed to judge and to lower it, and no graph library behind it.
 
     `attrs` are canonical: the same for every opset (see `axtool.graph.sites`). `shapes` and `dtypes` are by
-    tensor name, for every non-empty input and output; `constants` holds the inputs whose values are known.
+    tensor name, for every non-empty input and output; `constants` holds the inputs whose values are known. `raw` are
+    the attributes as the node has them. `makers` is the op that makes an input ("" for one of the model), `readers`
+    the ops that read an output ("" where it leaves the model): what a rule on the place of a node looks at.
     """
 
     op: str
@@ -44,6 +46,9 @@ class Site:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     domain: str = ""
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    makers: Mapping[str, str] = field(default_factory=dict)
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.op} '{self.name}' (node {self.index})"

@@ -87,7 +87,27 @@ def ops_page() -> str:
         rules = "".join(_rule(rule, advice) for rule, advice in zip(row.rules, row.advice, strict=True))
         rules += _rule(wide_rule(row.op), "") if row.op else ""
         parts.append(f"## {row.op or 'Every op'}\n\n{rules}")
-    return "\n".join(parts)
+    return "\n".join([*parts, _choices_page()])
+
+
+def _choices_page() -> str:
+    """The rules that hold only where a target names them, and the targets that do."""
+    from axtool.ops.limits import choices
+    from axtool.target_file import list_targets, load_target
+
+    targets = [load_target(name) for name in list_targets()]
+    parts = [
+        "## Rules that a target may choose\n\nThey hold where `limits.rules` of a target file has their name, beyond "
+        "the rules above. `limits.ops` lists the\nops that a target takes, where those are not all.\n"
+    ]
+    parts += [f"`{target.name}` takes {', '.join(target.ops)}.\n" for target in targets if target.ops]
+    parts.append("| rule | ops | what it asks | instead | targets |\n|---|---|---|---|---|")
+    for name, chosen in choices().items():
+        users = [target for target in targets if name in target.rules]
+        rule, advice = chosen.limit.rule(users[0] if users else targets[0]), chosen.limit.advice
+        names = ", ".join(f"`{target.name}`" for target in users)
+        parts.append(f"| `{name}` | {', '.join(chosen.ops)} | {_line(rule)} | {_line(advice)} | {names} |")
+    return "\n".join(parts) + "\n"
 
 
 def _rule(rule: str, advice: str) -> str:

@@ -134,6 +134,20 @@ def test_an_unknown_limit_gets_the_nearest_one(raw):
     assert faults(raw)[0].startswith("limits.max_kernl: unknown key; did you mean max_kernel")
 
 
+def test_rules_and_ops_are_names_of_the_manual(raw):
+    raw["limits"] |= {"rules": ["concat_axs", "pad_zeros", "pad_zeros"], "ops": ["Con"]}
+    assert faults(raw) == (
+        "limits.ops: unknown name 'Con'; did you mean Conv or Cos or Concat?",
+        "limits.rules: unknown name 'concat_axs'; did you mean concat_axes or slice_one_axis or pad_axes?",
+        "limits.rules: 'pad_zeros' stands there twice",
+    )
+
+
+def test_a_list_of_rules_that_is_none_is_refused(raw):
+    raw["limits"]["rules"] = "concat_axes"
+    assert faults(raw) == ("limits.rules: want a list of names, found 'concat_axes'",)
+
+
 def test_a_missing_cost_says_what_it_is(raw):
     del raw["costs"]["lut"]
     assert faults(raw) == (f"costs.lut: missing ({COSTS['lut']})",)

@@ -57,7 +57,8 @@ def _site(node: ir.Node, index: int, opset: int, overridable: set[str | None], k
                 constants[value.name] = array
                 shapes.setdefault(value.name, tuple(int(d) for d in array.shape))
                 dtypes.setdefault(value.name, array.dtype.name)
-    facts = Facts(node.op_type, opset, _raw_attrs(node), inputs, outputs, shapes, constants)
+    raw = _raw_attrs(node)
+    facts = Facts(node.op_type, opset, raw, inputs, outputs, shapes, constants)
     return Site(
         op=node.op_type,
         name=node.name or outputs[0] if outputs else node.name or "",
@@ -69,7 +70,20 @@ def _site(node: ir.Node, index: int, opset: int, overridable: set[str | None], k
         dtypes=dtypes,
         constants=constants,
         domain=node.domain,
+        raw=raw,
+        makers={value.name: _maker(value) for value in node.inputs if value is not None and value.name},
+        readers={value.name: _readers(value) for value in node.outputs if value.name},
     )
+
+
+def _maker(value: ir.Value) -> str:
+    producer = value.producer()
+    return producer.op_type if producer is not None else ""
+
+
+def _readers(value: ir.Value) -> tuple[str, ...]:
+    """The ops that read a value, and "" where it is an output of the model."""
+    return (*(use.node.op_type for use in value.uses()), *([""] if value.is_graph_output() else []))
 
 
 def constant_of(value: ir.Value, known: dict[str, NDArray[Any]] | None = None) -> NDArray[Any] | None:

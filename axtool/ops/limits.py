@@ -1,18 +1,39 @@
-"""What the device can take: `why_not(site, target)` judges one node, `manual(target)` lists the rules it judges by."""
+"""What the device can take: `why_not(site, target)` judges one node, `manual(target)` lists the rules it judges by.
+
+`choices()` are the rules that a target may choose by name.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from axtool.errors import nearest
-from axtool.ops import limits_common, limits_elementwise, limits_mac, limits_movement, limits_pool
-from axtool.ops.limits_core import REGISTRY, Limit, Reason
+from axtool.ops import (
+    limits_chosen_mac,
+    limits_chosen_moves,
+    limits_chosen_values,
+    limits_common,
+    limits_elementwise,
+    limits_mac,
+    limits_movement,
+    limits_pool,
+)
+from axtool.ops.limits_core import REGISTRY, Chosen, Limit, Reason
 from axtool.target import Target
 from axtool.types import Site
 
-__all__ = ["FAMILIES", "ManualRow", "Reason", "device_ops", "manual", "why_not"]
+__all__ = ["FAMILIES", "ManualRow", "Reason", "choices", "device_ops", "manual", "why_not"]
 
-FAMILIES = (limits_common, limits_mac, limits_elementwise, limits_pool, limits_movement)  # importing one registers it
+FAMILIES = (  # importing one registers it
+    limits_common,
+    limits_mac,
+    limits_elementwise,
+    limits_pool,
+    limits_movement,
+    limits_chosen_mac,
+    limits_chosen_moves,
+    limits_chosen_values,
+)
 DOMAINS = ("", "ai.onnx", "ax")
 
 
@@ -29,13 +50,17 @@ def why_not(site: Site, target: Target) -> tuple[Reason, ...]:
     """Each broken rule with what was seen; empty when the device can run the node."""
     if site.domain not in DOMAINS or site.op not in REGISTRY.by_op:
         return (Reason(f"There is no device kernel for {_full_name(site)}.", "", _no_kernel_advice(site)),)
+    if target.ops and site.op not in target.ops:
+        advice = _no_kernel_advice(site, target.ops)
+        return (Reason(f"{target.name} runs only some ops.", f"the op is {site.op}", advice),)
     common = _broken(REGISTRY.every, site, target)
-    return common or _broken(REGISTRY.by_op[site.op], site, target)  # the rules of an op read shapes: known ones only
+    return common or _broken(REGISTRY.of(site.op, target), site, target)  # these read shapes: known ones only
 
 
 def manual(target: Target) -> tuple[ManualRow, ...]:
     """The rules of every op, then of each device op by name, with the numbers of the target."""
-    rows = [("", REGISTRY.every), *sorted(REGISTRY.by_op.items())]
+    taken = [op for op in device_ops() if not target.ops or op in target.ops]
+    rows = [("", REGISTRY.every), *((op, REGISTRY.of(op, target)) for op in taken)]
     return tuple(
         ManualRow(op, tuple(item.rule(target) for item in limits), tuple(item.advice for item in limits))
         for op, limits in rows
@@ -47,6 +72,16 @@ def device_ops() -> tuple[str, ...]:
     return tuple(sorted(REGISTRY.by_op))
 
 
+def choices() -> dict[str, Chosen]:
+    """The rules that a target may choose, by name."""
+    return dict(sorted(REGISTRY.chosen.items()))
+
+
+def nameable_ops() -> tuple[str, ...]:
+    """The ops that a target's list may name: those with a kernel, and those that a rule speaks of."""
+    return tuple(sorted({*REGISTRY.by_op, *(op for rule in REGISTRY.chosen.values() for op in rule.ops)}))
+
+
 def _broken(limits: list[Limit], site: Site, target: Target) -> tuple[Reason, ...]:
     judged = ((item, item.check(site, target)) for item in limits)
     return tuple(Reason(item.rule(target), seen, item.advice) for item, seen in judged if seen is not None)
@@ -56,6 +91,6 @@ def _full_name(site: Site) -> str:
     return f"{site.domain}::{site.op}" if site.domain not in DOMAINS else site.op
 
 
-def _no_kernel_advice(site: Site) -> str:
-    hint = nearest(site.op, device_ops(), count=2)
+def _no_kernel_advice(site: Site, known: tuple[str, ...] = ()) -> str:
+    hint = nearest(site.op, known or device_ops(), count=2)
     return f"It runs on the host; {hint}" if hint.startswith("did you mean") else "It runs on the host."

@@ -1,4 +1,8 @@
-"""A limit: one function that is the check, the message and the manual. The registry the families fill."""
+"""A limit: one function that is the check, the message and the manual. The registry the families fill.
+
+Most limits hold on every chip. A chosen one holds on the targets that name it (`limits.rules`): what a chip's own
+compiler asks beyond what the kernels need.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,16 @@ class Limit:
     advice: str
 
     def rule(self, target: Target) -> str:
-        return " ".join((self.check.__doc__ or "").split()).format_map(_Numbers(target.limits))
+        numbers = {**target.limits, "channel_multiple": target.channel_multiple}
+        return " ".join((self.check.__doc__ or "").split()).format_map(_Numbers(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A limit on these ops (empty: on every op) that holds where a target chooses it by name."""
+
+    ops: tuple[str, ...]
+    limit: Limit
 
 
 @dataclass
@@ -41,6 +54,12 @@ class Registry:
 
     every: list[Limit] = field(default_factory=list)
     by_op: dict[str, list[Limit]] = field(default_factory=dict)
+    chosen: dict[str, Chosen] = field(default_factory=dict)
+
+    def of(self, op: str, target: Target) -> list[Limit]:
+        """The limits of an op on a target: those that hold everywhere, then those that the target chooses."""
+        picked = [self.chosen[name] for name in target.rules]
+        return [*self.by_op.get(op, ()), *(rule.limit for rule in picked if not rule.ops or op in rule.ops)]
 
 
 REGISTRY = Registry()
@@ -55,6 +74,17 @@ def limit(*ops: str, advice: str = "") -> Callable[[Check], Check]:
             REGISTRY.every.append(item)
         for op in ops:
             REGISTRY.by_op.setdefault(op, []).append(item)
+        return check
+
+    return add
+
+
+def choice(*ops: str, advice: str = "") -> Callable[[Check], Check]:
+    """Register a check that holds where a target chooses it: by the name of the function."""
+
+    def add(check: Check) -> Check:
+        assert check.__name__ not in REGISTRY.chosen, f"two rules are called {check.__name__}"
+        REGISTRY.chosen[check.__name__] = Chosen(ops, Limit(check, advice))
         return check
 
     return add
