@@ -11,7 +11,7 @@ TORCH ?= torch
 BENCH ?=
 
 .PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-quantizers \
-	bench-quantizers-peers docs clean
+	bench-quantizers-peers validation docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 24
@@ -65,6 +65,9 @@ bench-quantizers: $(DEV)  ## int8 accuracy and cost of quantizers; BENCH="--mode
 
 bench-quantizers-peers: $(DEV)  ## the environments of the other quantizers, in build/peers (gigabytes)
 	$(BIN)/python -m benchmarks.quantizer_peers --torch "$(TORCH)"
+
+validation: $(DEV)  ## published cycles and frames beside modelled ones: writes docs/validation.md
+	$(BIN)/python -m benchmarks.validation
 
 docs: $(PACKAGE)  ## regenerate the pages of docs/ that are made from code
 	$(BIN)/python docs/generate.py
