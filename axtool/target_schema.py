@@ -40,10 +40,12 @@ DEFAULT_COSTS: Mapping[str, float] = {"int16_passes": 2.0, "flow": 0.0, "burst":
 
 # Largest sizes that the chip runs; one that a file leaves out is no limit.
 LIMITS: Mapping[str, str] = {
-    "max_kernel": "side of a convolution kernel or of a pooling window",
+    "max_kernel": "side of a convolution kernel, and of a pooling window without a limit of its own",
     "max_stride": "step of a window",
     "max_dilation": "distance between the taps of a window",
     "max_grouped_taps": "taps of a convolution in groups, the gaps of its dilation counted",
+    "max_pool_kernel": "side of a pooling window",
+    "max_pool_stride": "step of a pooling window",
 }
 
 _FACTORS: Mapping[str, float] = {

@@ -6,7 +6,7 @@ compiler asks beyond what the kernels need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from axtool.target import Target
@@ -36,8 +36,7 @@ class Limit:
     advice: str
 
     def rule(self, target: Target) -> str:
-        numbers = {**target.limits, "channel_multiple": target.channel_multiple}
-        return " ".join((self.check.__doc__ or "").split()).format_map(_Numbers(numbers))
+        return " ".join((self.check.__doc__ or "").split()).format_map(_Numbers(target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +112,20 @@ def data_outputs(site: Site) -> tuple[str, ...]:
     return tuple(name for name in site.outputs if name)
 
 
+def bound(target: Target, name: str) -> int | None:
+    """The number of a limit, or None where the target sets none. Pools without limits of their own have those of the
+    convolutions.
+    """
+    return target.limits.get(name, target.limits.get(name.replace("max_pool_", "max_")))
+
+
 class _Numbers(dict[str, object]):
     """The numbers of a target by name; one that the target does not set reads as `any`."""
 
-    def __init__(self, numbers: Mapping[str, int]) -> None:
-        super().__init__(numbers)
+    def __init__(self, target: Target) -> None:
+        super().__init__(target.limits, channel_multiple=target.channel_multiple)
+        self.target = target
 
-    def __missing__(self, key: str) -> str:
-        return "any number"
+    def __missing__(self, key: str) -> object:
+        number = bound(self.target, key)
+        return "any number" if number is None else number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from axtool.ops.limits_core import has_kernel, limit, shape_of
+from axtool.ops.limits_core import bound, has_kernel, limit, shape_of
 from axtool.target import Target
 from axtool.types import Site
 
@@ -21,17 +21,17 @@ def pooled_axes(site: Site, target: Target) -> str | None:
 
 @limit(*POOLS, advice="Use several smaller pools.")
 def pool_kernel(site: Site, target: Target) -> str | None:
-    """Pool windows are at most {max_kernel} on each axis, or as large as the axis."""
+    """Pool windows are at most {max_pool_kernel} on each axis, or as large as the axis."""
     sides, data = tuple(site.attrs["kernel"]), _pair(shape_of(site, site.inputs[0])[2:])
     over = [side for side, size in zip(sides, data, strict=True) if side != size]
-    return f"the window is {sides}" if over and max(over) > target.limits.get("max_kernel", max(over)) else None
+    return f"the window is {sides}" if over and max(over) > (bound(target, "max_pool_kernel") or max(over)) else None
 
 
 @limit(*POOLS, advice="Use a smaller stride, and slice after it.")
 def pool_stride(site: Site, target: Target) -> str | None:
-    """Pool strides are at most {max_stride}."""
+    """Pool strides are at most {max_pool_stride}."""
     steps = tuple(site.attrs["strides"])
-    return f"strides are {steps}" if max(steps) > target.limits.get("max_stride", max(steps)) else None
+    return f"strides are {steps}" if max(steps) > (bound(target, "max_pool_stride") or max(steps)) else None
 
 
 @limit(*POOLS, advice="Reduce the pads: a window of nothing but padding has no value.")

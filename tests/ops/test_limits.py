@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -260,3 +262,22 @@ def test_a_pool_over_a_long_axis_is_judged_at_once():
     shapes = {"x": (1, 1, 1, 2**40), "y": (1, 1, 1, 2**39)}
     attrs = {"kernel": (1, 2), "strides": (1, 2), "dilations": (1, 1), "pads": (0, 0, 0, 0)}
     assert windows_see_data(Site("MaxPool", "pool", 0, ("x",), ("y",), attrs, shapes, {}, {}), TARGET) is None
+
+
+POOL_3X3 = "(float[1,4,9,9] x) => (float[1,4,o,p] y) { y = MaxPool<kernel_shape=[3,3], strides=[3,3]>(x) }"
+
+
+@pytest.mark.parametrize("limit", [{"max_pool_kernel": 2}, {"max_pool_stride": 2}])
+def test_a_target_may_limit_pools_more_than_convolutions(limit):
+    chip = replace(TARGET, limits={**TARGET.limits, **limit})
+    (number,) = limit.values()
+    (reason,) = why_not(site(POOL_3X3), chip)
+    assert f"at most {number}" in reason.rule
+    convolution = site("(float[1,4,9,9] x) => (float[1,6,3,3] y) { y = Conv<strides=[3,3]>(x, w) }", w=(6, 4, 3, 3))
+    assert why_not(convolution, chip) == ()
+
+
+@pytest.mark.parametrize("limit", [{"max_kernel": 2}, {"max_stride": 2}])
+def test_pools_without_limits_of_their_own_have_those_of_convolutions(limit):
+    (reason,) = why_not(site(POOL_3X3), replace(TARGET, limits=limit))
+    assert reason.rule.endswith(("at most 2 on each axis, or as large as the axis.", "at most 2."))
