@@ -33,10 +33,17 @@ COSTS: Mapping[str, str] = {
     "array_shift": "neighbour transfers inside the array for one output tile-channel of a MAC layer",
     "int16_passes": "passes of the MAC array over an input of 16 bits, each as long as one over int8",
     "flow": "start of a regular tile flow on the on-chip port, each operand and the output of a command",
+    "window_shift": "neighbour hop inside the array, each input step of a tile-channel and pixel of a window's reach",
+    "exp": "exponential of one tile-channel by iteration",
+    "layernorm_root": "square root and division of one LayerNorm tile, above logarithm and exponential",
+    "row_sum": "64-bit sum across the rows of the array, one tile",
     "burst": "start of one burst of an external request, beside its bytes",
 }
 # What a file that leaves one out means.
-DEFAULT_COSTS: Mapping[str, float] = {"int16_passes": 2.0, "flow": 0.0, "burst": 0.0}
+DEFAULT_COSTS: Mapping[str, float] = {
+    "int16_passes": 2.0, "flow": 0.0, "window_shift": 0.0, "exp": 0.0, "layernorm_root": 0.0, "row_sum": 0.0,
+    "burst": 0.0,
+}  # fmt: skip
 
 # Largest sizes that the chip runs; one that a file leaves out is no limit.
 LIMITS: Mapping[str, str] = {

@@ -16,7 +16,8 @@ from math import ceil
 
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.target import Target
-from axtool.timing.cost import Cost, CostModel, array_fills, peak_macs
+from axtool.timing.array import array_fills, peak_macs
+from axtool.timing.cost import Cost, CostModel
 from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, Timing, mib, share, words
 from axtool.types import Command, Event, Plan, Slot, View
 

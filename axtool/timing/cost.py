@@ -16,16 +16,25 @@ from axtool.ops.elements import in_bytes, in_numbers, is_wide, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
-from axtool.target import Array, Target
+from axtool.target import Target
+from axtool.timing.array import array_fills, hops, weight_factor, work
 from axtool.types import Layer, Program, Tile
 
 PLACELESS = ("add", "mul", "lut", "requantize", "transpose")  # a box needs as much of its inputs wherever it lies
 KIB = 1024
+OUTPUT = -1  # stands for the output among the operands of a command; inputs have their index
+WEIGHTS = 1  # the operand of a MAC layer that holds its weights
+NOTHING: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles that one command adds to the critical path, and what it did."""
+    """What one command does, and the cycles that it adds where the engines take turns.
+
+    `mac`, `compute` and `port` are busy cycles of MAC array, vector unit and on-chip port, `array` of transfers inside
+    the array, weights included. Where engines take turns the port runs beside the MACs (a vector op's beside its ALU)
+    and weights enter beside the MACs of the block in front: `data_ocm` and `data_array` are what exceeds them.
+    """
 
     mac: int = 0
     compute: int = 0
@@ -33,9 +42,16 @@ class Cost:
     data_ocm: int = 0
     macs: int = 0
     port_bytes: int = 0
+    port: int = 0
+    array: int = 0
+    blocks: int = 0  # of weights that enter; the MACs of a block wait for it
+    pipelined: bool = False
 
     @property
     def total(self) -> int:
+        """Cycles of the critical path: the sum where engines take turns, else those of the busiest."""
+        if self.pipelined:
+            return max(self.mac, self.compute, self.port, self.array)
         return self.mac + self.compute + self.data_array + self.data_ocm
 
 
@@ -44,54 +60,83 @@ class CostModel:
 
     def __init__(self, program: Program, target: Target) -> None:
         self.program, self.target = program, target
-        self._known: dict[tuple[int, ...], Cost] = {}
+        self._known: dict[tuple[object, ...], Cost] = {}
         self._dims = [_dims(layer, program) for layer in program.layers]
 
-    def cost(self, at: int, tile: Tile, part: int = 0) -> Cost:
-        """The cost of one output box of layer `at`."""
+    def cost(self, at: int, tile: Tile, part: int = 0, inside: frozenset[int] = NOTHING) -> Cost:
+        """The cost of one output box of layer `at`.
+
+        `inside` names the operands, by input index or OUTPUT, that stay in the array: they cross no port, and weights
+        among them enter no more.
+        """
         layer = self.program.layers[at]
-        key: tuple[int, ...] = (at, part, tile.h, tile.w, tile.n)
+        key: tuple[object, ...] = (at, part, tile.h, tile.w, tile.n, inside)
         if narrow(layer.op) not in PLACELESS:  # how much of its input a box needs depends on the place
             key = (*key, tile.y, tile.x, tile.c)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._work_out(layer, at, tile, part)
+            found = self._known[key] = self._work_out(layer, at, tile, part, inside)
         return found
 
-    def _work_out(self, layer: Layer, at: int, tile: Tile, part: int) -> Cost:
+    def weight_factor(self, at: int) -> float:
+        """Bytes read for each byte of the weights of layer `at` (see `axtool.timing.array`)."""
+        layer = self.program.layers[at]
+        return weight_factor(layer, self._depth(layer, self._dims[at][0][0][2]), self.target)
+
+    def _depth(self, layer: Layer, channels: int) -> int:
+        """Input channels, in numbers, that one output channel reads; `channels` of the input, in bytes."""
+        if narrow(layer.op) == "depthwise" or layer.op not in MAC_OPS:
+            return 1
+        return channels // in_bytes(layer.attrs) // int(layer.attrs["group"])
+
+    def _work_out(self, layer: Layer, at: int, tile: Tile, part: int, inside: frozenset[int]) -> Cost:
         ins, out = self._dims[at]
         job = Job(layer.op, ins[part if layer.op == "concat" else 0], out, layer.attrs, tile, part)
-        port = self._port_bytes(layer, job, ins)
-        cycles = ceil(port / self.target.memory.ocm_bytes_per_cycle)
+        boxes, port_bytes = self._port_bytes(layer, job, ins, inside)
+        port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + boxes * self.target.costs["flow"])
         if layer.op in MAC_OPS:
-            return self._mac(layer, job, port, cycles)
+            return self._mac(layer, job, port_bytes, port, inside)
+        compute, pipelined = self._compute(layer, tile, part), self.target.engines.pipelined
         if layer.op in COPIES or layer.op in GATHERS:
-            moved = max(cycles, self._moved(layer, tile))  # no copy is faster than the port
-            return Cost(compute=self._compute(layer, tile, part), data_ocm=moved, port_bytes=port)
-        compute = self._compute(layer, tile, part)
-        return Cost(compute=compute, data_ocm=max(0, cycles - compute), port_bytes=port)
+            port = max(port, self._moved(layer, tile)) if port else 0  # no copy is faster than the port
+            exposed = port
+        else:
+            exposed = max(0, port - compute)
+        return Cost(compute=compute, data_ocm=exposed, port_bytes=port_bytes, port=port, pipelined=pipelined)
 
-    def _mac(self, layer: Layer, job: Job, port: int, cycles: int) -> Cost:
+    def _mac(self, layer: Layer, job: Job, port_bytes: int, port: int, inside: frozenset[int]) -> Cost:
         """Steps over the taps and input channels of each output channel, the drain of each, then requantize.
 
         An input of 16 bits takes the steps, and the array's shifts, of several passes. Transfers run beside the MACs:
         only what exceeds them is charged.
         """
-        passes = self.target.costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
+        target, costs = self.target, self.target.costs
+        passes = costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
+        depth = self._depth(layer, job.in_dims[2])
+        factor = weight_factor(layer, depth, target)
         job = in_numbers(job) if is_wide(job.op) else job
-        costs, array, tile = self.target.costs, self.target.array, job.tile
-        channels = self._tiles(tile) * ceil(tile.n / array.output_channels)
-        depth = 1 if job.op == "depthwise" else job.in_dims[2] // layer.attrs["group"]
-        steps = _taps(layer) * ceil(depth / array.input_channels) * array.cycles * passes
-        mac = ceil(channels * (steps + costs["mac_drain"]))
+        tile, outputs = job.tile, self._tiles(job.tile) * job.tile.n
+        todo = work(layer, tile, depth, job.out_dims[2], target.array)
+        mac = ceil(todo.fills * todo.channels * (todo.steps * passes + costs["mac_drain"]))
+        reach = ceil(depth / target.array.input_channels) * hops(layer) * costs["window_shift"]
+        shifts = ceil(outputs * (costs["array_shift"] + reach) * passes)
+        rate = target.array.weights_bytes_per_cycle
+        entering, blocks = 0, 0
+        if rate is not None and WEIGHTS not in inside:
+            kh, kw = layer.attrs["kernel"]
+            entering, blocks = ceil(kh * kw * depth * tile.n * factor / rate), todo.channels * todo.blocks
         act = costs["interpolate"] if layer.attrs["act"] else 0
         return Cost(
             mac=mac,
-            compute=ceil(self._tiles(tile) * tile.n * (costs["requantize"] + act)),
-            data_array=ceil(self._tiles(tile) * tile.n * costs["array_shift"] * passes),
-            data_ocm=max(0, cycles - mac),
+            compute=ceil(outputs * (costs["requantize"] + act)),
+            data_array=shifts + _exposed(entering, mac, blocks),
+            data_ocm=max(0, port - mac),
             macs=_macs(layer, job, depth),
-            port_bytes=port,
+            port_bytes=port_bytes,
+            port=port,
+            array=shifts + entering,
+            blocks=blocks,
+            pipelined=target.engines.pipelined,
         )
 
     def _compute(self, layer: Layer, tile: Tile, part: int) -> int:
@@ -120,13 +165,18 @@ class CostModel:
             return ceil(lines * costs["gather"] + elements * costs["gather_per_element"])
         return ceil(elements / KIB * costs["copy_per_kib"])
 
-    def _port_bytes(self, layer: Layer, job: Job, ins: Sequence[tuple[int, int, int]]) -> int:
-        """Bytes between on-chip memory and array: each operand's box and the output, whole tiles unless one pixel."""
-        total = self._box_bytes(job.tile)
-        for index in range(tensor_reads(layer.op)):
-            box = needed(job, index)
-            total += 0 if is_empty(box) else self._box_bytes(box)
-        return total
+    def _port_bytes(
+        self, layer: Layer, job: Job, ins: Sequence[tuple[int, int, int]], inside: frozenset[int]
+    ) -> tuple[int, int]:
+        """Boxes and bytes between on-chip memory and array: each operand's and the output's, unless they stay inside.
+
+        A box counts as whole tiles of the array, unless it is one pixel.
+        """
+        reads = range(tensor_reads(layer.op))
+        crossing = [i for i in reads if (job.part if layer.op == "concat" else i) not in inside]
+        boxes = [*(needed(job, index) for index in crossing), *([] if OUTPUT in inside else [job.tile])]
+        sizes = [self._box_bytes(box) for box in boxes if not is_empty(box)]
+        return len(sizes), sum(sizes)
 
     def _box_bytes(self, box: Tile) -> int:
         pixels = box.h * box.w
@@ -140,30 +190,16 @@ class CostModel:
         return self.target.array.rows * self.target.array.columns
 
 
-def array_fills(array: Array, height: int, width: int) -> int:
-    """How many times so many output pixels fill the array; a line of tokens fills it as well as a square."""
-    if 1 in (height, width):
-        return ceil(height * width / (array.rows * array.columns))
-    return ceil(height / array.rows) * ceil(width / array.columns)
-
-
-def peak_macs(target: Target) -> float:
-    """Multiply-accumulates that the array does in a cycle."""
-    array = target.array
-    return array.rows * array.columns * array.input_channels * array.output_channels / array.cycles
+def _exposed(entering: int, mac: int, blocks: int) -> int:
+    """Cycles in which equal blocks of weights enter and no MACs run: the first, and what exceeds the block in front."""
+    if not blocks:
+        return 0
+    return ceil(entering / blocks + (blocks - 1) * max(0.0, (entering - mac) / blocks))
 
 
 def _dims(layer: Layer, program: Program) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
     boxed = layer.inputs if layer.op == "concat" else layer.inputs[:1]
     return [dims_of(program.tensors[name].shape) for name in boxed], dims_of(program.tensors[layer.outputs[0]].shape)
-
-
-def _taps(layer: Layer) -> int:
-    """Taps that meet one output pixel: of a transposed convolution, those of one phase of its stride."""
-    kh, kw, sh, sw = (int(v) for v in (*layer.attrs["kernel"], *layer.attrs["stride"]))
-    if layer.op == "conv_transpose":
-        return ceil(kh / sh) * ceil(kw / sw)
-    return kh * kw
 
 
 def _macs(layer: Layer, job: Job, depth: int) -> int:

@@ -10,8 +10,9 @@ import pytest
 from axtool.plan.build import plan
 from axtool.plan.tile_boxes import grid
 from axtool.target_file import load_target
+from axtool.timing.array import peak_macs
 from axtool.timing.clock import time_plan
-from axtool.timing.cost import CostModel, peak_macs
+from axtool.timing.cost import CostModel
 from axtool.types import Program, Tile
 from tests.plan.hand_programs import Net, every_op
 
