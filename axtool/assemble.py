@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from axtool import __version__
@@ -13,6 +14,8 @@ from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import Samples
 from axtool.inputs.spec import InputSpec
 from axtool.options import Options
+from axtool.plan.build_directives import Directive
+from axtool.plan.directives_file import directives_to_dict
 from axtool.quant.choose import Choice
 from axtool.quant.follow import Followed
 from axtool.quant.layer_report import LayerReport
@@ -32,6 +35,7 @@ def assemble(
     choice: Choice,
     followed: Followed,
     options: Options,
+    directives: Sequence[Directive],
     layers: LayerReport,
 ) -> Artefact:
     """Everything that the file holds. File names only, no folders and no clock: the same input gives the same bytes."""
@@ -68,6 +72,7 @@ def assemble(
             "dims": dict(sorted((loaded.dims_fixed or {}).items())),
             "passes": {result.name: result.count for result in front.cleaned.log if result.count},
             "notes": [*loaded.notes, *front.cleaned.notes],
+            **({"directives": directives_to_dict(directives)} if directives else {}),
         },
     )
 

@@ -26,8 +26,10 @@ from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.options import Options
 from axtool.plan.build import plan
+from axtool.plan.build_directives import Directive, matching, require_matched
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.check_program import verify_program
+from axtool.plan.directives_file import load_directives
 from axtool.plan.lower import lower
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
 from axtool.quant.choose import Choice, choose
@@ -97,6 +99,7 @@ def compile_file(
 def compile_model(model: Path, options: Options, progress: Progress) -> Compiled:
     """The whole road. Raises the AxError of the step that cannot go on."""
     target = load_target(options.target)
+    directives = load_directives(options.directives) if options.directives is not None else ()
     recipe = chosen_recipe(options.recipe, options.method, options.percentile, options.optimize, options.budget)
     front = read_front(model, target, options.reading, wish=wish_of(recipe), step=progress.step)
     require_device(front)
@@ -115,9 +118,11 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         numbers = quantize(stage, choice, front, target)
         made.append(numbers)
         progress.step("planning")
-        stages.append(build_stage(stage, numbers, target, check=options.reading.check))
+        stages.append(build_stage(stage, numbers, target, directives, check=options.reading.check))
+    with located(str(options.directives)):
+        require_matched(directives, [stage.plan.program for stage in stages if isinstance(stage, DeviceStage)])
     layers = look_at_layers(front, stages, made, samples, choice, followed, options, target, progress)
-    artefact = assemble(front, target, stages, samples, choice, followed, options, layers)
+    artefact = assemble(front, target, stages, samples, choice, followed, options, directives, layers)
     return Compiled(artefact, front, choice.ranges, tuple(made), layers)
 
 
@@ -237,12 +242,17 @@ def quantize(stage: Stage, choice: Choice, front: Front, target: Target) -> Quan
     return numbers
 
 
-def build_stage(stage: Stage, numbers: Quantization, target: Target, *, check: bool) -> DeviceStage:
-    """Lower, tile, place and emit one device stage; `check` verifies what each step made."""
+def build_stage(
+    stage: Stage, numbers: Quantization, target: Target, directives: Sequence[Directive], *, check: bool
+) -> DeviceStage:
+    """Lower, tile, place and emit one device stage; `check` verifies what each step made.
+
+    Directives that match none of its layers are for other stages.
+    """
     program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs)
     if check:
         verify_program(program)
-    planned = plan(program, target)
+    planned = plan(program, target, matching(directives, program))
     if check:
         verify_plan(planned, target)
     return DeviceStage(planned)

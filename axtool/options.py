@@ -35,6 +35,7 @@ class Options:
     jobs: int = 1
     optimize: int | None = None  # as 1
     layer_check: bool = True
+    directives: Path | None = None  # what the planner is told
     task: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -175,6 +175,7 @@ class ProvenanceEntry(BaseModel):
     calibration: list[str] = []
     samples: list[str] = []  # as `axtool.quant.twins` knows them again
     notes: list[str] = []
+    directives: dict[str, Any] | None = None  # what the planner was told, as `axtool.plan.directives_file` reads it
 
 
 class Manifest(Strict):

@@ -43,6 +43,7 @@ def compile_command(
         str | None, typer.Option("--emit", metavar="qdq[=FILE.onnx]", help=EMIT_HELP, show_default=False)
     ] = None,
     target: o.Target = "qc-u-1d7-16mb",
+    directives: o.Directives = None,
     calib: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,7 +144,7 @@ def compile_command(
       axtool compile model.onnx --calib images/ -o model.axm --emit qdq
       axtool compile model.onnx --calib images/ --recipe mac-only
       axtool compile model.onnx --calib images/ --budget-sqnr 30 --budget-cycles +5%
-      axtool compile model.onnx --ranges ranges.json --target my-chip.yaml
+      axtool compile model.onnx --ranges ranges.json --target my-chip.yaml --directives tiles.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
     if calib and ranges is not None:
@@ -169,7 +170,8 @@ def compile_command(
         hint = f"`axtool info {model}` shows what it holds"
         raise UsageError("already compiled; want an .onnx", where=str(model), hint=hint, code="not-onnx")
     out = out or Path(model.name or "model").with_suffix(".axm")  # '.' has no name; the reader says that it is a folder
-    inputs = [model, *filter(None, (ranges,)), *map(Path, calib or ()), *map(Path, filter(None, (recipe, calib_cache)))]
+    named = [ranges, directives, *map(Path, filter(None, (recipe, calib_cache)))]
+    inputs = [model, *filter(None, named), *map(Path, calib or ())]
     refuse_overwrite(out, force=force, inputs=inputs)
     o.choice(out.suffix.lower(), (".axm",), "--out")
     qdq = o.qdq_file(emit_, out)
@@ -207,6 +209,7 @@ def compile_command(
         jobs=jobs,
         optimize=optimize,
         layer_check=layer_check,
+        directives=directives,
         task=task_of(task, labels),
     )
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:

@@ -26,6 +26,8 @@ Dim = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=N", help="Fix a symbolic dimension.", rich_help_panel=GRAPH),
 ]
+DIRECTIVES_HELP = "A YAML file that fixes tiles, buffers, prefetch or residency of layers for the planner."
+Directives = Annotated[Path | None, typer.Option("--directives", metavar="FILE", help=DIRECTIVES_HELP)]
 Permissive = Annotated[
     bool,
     typer.Option("--permissive", help="Accept an op newer than the declared opset.", rich_help_panel=GRAPH),

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from axtool.errors import FitError
-from axtool.plan.build_directives import NONE, Directive, resolve, wanted_tiling
+from axtool.plan.build_directives import NONE, Directive, resolve, unbuffered, wanted_tiling
 from axtool.plan.build_residency import Residency, decide
 from axtool.plan.commands import emit
+from axtool.plan.honoured import require_honoured
 from axtool.plan.memory import align, live_bytes, peak, place
 from axtool.plan.order import activation_bytes, lifetimes, order
 from axtool.plan.tile import choose
@@ -50,7 +51,9 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = ())
 
     Raises FitError where the chip is too small, UsageError for a directive that no layer can follow.
     """
-    layout = lay_out(order(program, target), target, resolve(directives, program))
+    wishes = resolve(directives, program)
+    layout = lay_out(order(program, target), target, wishes)
+    require_honoured(directives, wishes, layout)
     sizes = {"ext": peak(layout.external.values()), "ocm": peak(s for s in layout.slots if s.memory == "ocm")}
     return Plan(layout.program, target.name, layout.slots, tuple(emit(layout)), sizes)
 
@@ -90,7 +93,9 @@ def _tile(
         job, wish = TileJob(layer, program, target, residency.external), wishes.get(layer.outputs[0], NONE)
         left = room - residency.live[at]
         tiling = wanted_tiling(job, wish, left) or choose(job, left, wish.buffers)
-        assert tiling is not None, f"{layer.name}: a layer that fits has a tiling"
+        if tiling is None:
+            assert wish.buffers == 2, f"{layer.name}: a layer that fits has a tiling"
+            raise unbuffered(job, wish, left)
         tilings.append(tiling)
     return tuple(tilings)
 

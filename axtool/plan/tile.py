@@ -29,7 +29,7 @@ def choose(job: TileJob, room: int, buffers: int | None = None) -> Tiling | None
     best: Tiling | None = None
     for n in _channel_options(job):
         found = _fitting(job, n, room, best.cycles if best else math.inf)
-        found = [tiling for tiling in found if buffers in (None, 2 if tiling.double else 1)]
+        found = _buffered(found, buffers)
         if not found:
             continue
         here = min(found, key=lambda tiling: tiling.cycles)
@@ -40,6 +40,15 @@ def choose(job: TileJob, room: int, buffers: int | None = None) -> Tiling | None
         sizes = (level_size(job, level) for level in range(LEVELS))
         best = next((evaluate(job, size) for size in sizes if bytes_at(job, size) <= room), None)
     return best
+
+
+def _buffered(found: list[Tiling], buffers: int | None) -> list[Tiling]:
+    """Those with so many buffers; where two are wanted, those in which they take turns, if there are any."""
+    if buffers is None:
+        return found
+    fitting = [tiling for tiling in found if tiling.double == (buffers == 2)]
+    turning = [tiling for tiling in fitting if buffers == 1 or len(tiling.steps) > 1]
+    return turning or fitting
 
 
 def _fitting(job: TileJob, n: int, room: int, bound: float) -> list[Tiling]:

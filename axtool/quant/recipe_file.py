@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from axtool.config import package_dir
 from axtool.errors import UsageError, nearest, plural
+from axtool.plain_faults import faults_of
 from axtool.plain_yaml import Plain, read_plain
 from axtool.quant.ranges import FLOAT32_MAX
 from axtool.quant.recipe import DEFAULT_PERCENTILE, REFINED, Bias, QuantRecipe, recipes_of
@@ -272,9 +273,7 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe", plain: Pl
     try:
         made = RecipeFile.model_validate(dict(values))
     except ValidationError as error:
-        for item in error.errors(include_url=False):
-            line = f"line {plain.line(item['loc'])}: " if plain else ""
-            faults.append(f"{line}{_path(item['loc'])}{_said(item)}")
+        faults += faults_of(error, RecipeFile, plain)
     if faults:
         what = f"not a recipe: {plural(len(faults), 'fault')}"
         raise UsageError(what, where=where, code="bad-recipe", details=faults)
@@ -324,56 +323,3 @@ def _with_budget(made: RecipeFile, budget: Budget, recipe: str | None) -> Recipe
             code="bad-option",
         )
     return made.model_copy(update={"budget": Allowed(sqnr_db=budget.sqnr_db, cycles=budget.cycles)})
-
-
-def _path(place: Sequence[int | str]) -> str:
-    """layers[2].match.op"""
-    text = ""
-    for part in place:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return f"{text}: " if text else ""
-
-
-def _said(item: Mapping[str, Any]) -> str:
-    kind, place, found = item["type"], item["loc"], item["input"]
-    if kind == "extra_forbidden":
-        return f"unknown key; {nearest(str(place[-1]), _keys_at(place[:-1]))}"
-    if kind == "missing":
-        return "missing"
-    if kind == "literal_error":
-        known = item["ctx"]["expected"]
-        words = [word.strip("'") for word in known.replace(" or ", ", ").split(", ")]
-        return f"want {known}, found {_short(found)}" + (f"; {_near(found, words)}" if _near(found, words) else "")
-    if kind == "value_error":
-        return str(item["msg"]).removeprefix("Value error, ")
-    said = str(item["msg"]).replace("Input should be", "want").replace("a valid string", "a text (in quotes)")
-    return f"{said}, found {_short(found)}"
-
-
-def _near(found: object, words: Sequence[str]) -> str:
-    text = nearest(str(found), words)
-    return text if text.startswith("did you mean") else ""
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _keys_at(place: Iterable[int | str]) -> tuple[str, ...]:
-    """The keys of the mapping at a place of the file."""
-    model: type[BaseModel] = RecipeFile
-    for part in place:
-        if isinstance(part, str):
-            fields = {field.alias or name: field for name, field in model.model_fields.items()}
-            inside = _models_in(fields[part].annotation) if part in fields else []
-            if not inside:
-                return ()
-            model = inside[0]
-    return tuple(field.alias or name for name, field in model.model_fields.items())
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in _models_in(part)]

@@ -84,6 +84,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
         lines += [f"  {head:<7} {text}" for head, text in worst_lines(quantization.get("layers"))]
         lines.append(f"  from    {provenance.get('model')} (sha256 {provenance.get('sha256', '')[:12]}…), "
                      f"axtool {provenance.get('axtool')}")  # fmt: skip
+        lines += _directives(provenance.get("directives"))
         if document["task"]:
             task = document["task"]
             labels = task.get("labels") or ()
@@ -100,6 +101,18 @@ def _details(document: Mapping[str, Any]) -> list[str]:
     if document["random_ops"]:
         lines.append(f"  random  {', '.join(document['random_ops'])}: results differ from run to run")
     return lines
+
+
+def _directives(told: Mapping[str, Any] | None) -> list[str]:
+    """For which layers the user fixed what."""
+    entries = [entry for entry in (told or {}).get("directives", ()) if isinstance(entry, Mapping)]
+    if not entries:
+        return []
+    words = [
+        f"{', '.join(map(str, entry.get('layers', ())))} ({', '.join(sorted(set(entry) - {'layers'}))})"
+        for entry in entries
+    ]
+    return [f"  told    {plural(len(words), 'directive')}: {'; '.join(words)}"]
 
 
 def _recipe(recipe: Mapping[str, Any] | None) -> list[str]:

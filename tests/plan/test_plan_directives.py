@@ -9,7 +9,7 @@ import pytest
 
 from axtool.errors import Exit, FitError, UsageError
 from axtool.plan.build import plan
-from axtool.plan.build_directives import Directive
+from axtool.plan.build_directives import Directive, matches
 from axtool.plan.check_plan import verify_plan
 from axtool.target_file import load_target
 from tests.plan.hand_programs import feeds_of, residual_net, run
@@ -97,3 +97,49 @@ def test_a_tile_that_does_not_fit_is_refused():
 def test_a_tensor_that_cannot_stay_on_chip_is_refused():
     with pytest.raises(FitError):
         planned(Directive("conv_0", residency="ocm"), ocm_bytes=16 * 1024)
+
+
+def test_every_pattern_that_matches_nothing_is_listed():
+    with pytest.raises(UsageError) as caught:
+        planned(Directive("convv_2", prefetch=False), Directive("conv_*", prefetch=False), Directive("nothing"))
+    assert "2 directives match no layer" in str(caught.value)
+    assert [line.split(":")[0] for line in caught.value.details] == ["'convv_2'", "'nothing'"]
+
+
+def test_a_pattern_may_name_the_node_that_a_layer_came_from():
+    origin = PROGRAM.layers[2].origin[0]
+    built = planned(Directive(origin, residency="ext"))
+    assert any(s.tensor == PROGRAM.layers[2].outputs[0] and s.memory == "ext" for s in built.slots)
+
+
+def test_a_name_with_brackets_is_meant_as_it_is_written():
+    layer = replace(PROGRAM.layers[0], name="block[0]/conv")
+    assert matches(Directive("block[0]/conv"), layer)
+    assert not matches(Directive("block[1]/conv"), layer)
+
+
+def test_an_extent_that_a_tile_leaves_out_is_the_whole():
+    built = planned(Directive("conv_0", residency="ext", tile=(8, None, None)))
+    boxes = {(c.tile.h, c.tile.n) for c in built.commands if c.kind == "compute" and c.layer == index_of("conv_0")}
+    assert boxes == {(8, 24)}
+
+
+def test_a_second_buffer_that_nothing_would_fill_is_refused():
+    with pytest.raises(UsageError, match="comes in more than one box"):
+        planned(Directive("conv_0", buffers=2))
+
+
+def test_two_buffers_are_taken_in_turns_where_a_layer_stages_anything():
+    built = planned(Directive("conv_0", residency="ext", buffers=2))
+    output = PROGRAM.layers[0].outputs[0]
+    assert sum(s.tensor == output and s.memory == "ocm" and s.last == 0 for s in built.slots) == 2
+
+
+def test_two_buffers_without_room_are_refused():
+    with pytest.raises(FitError, match="2 buffers"):
+        planned(Directive("*", buffers=2), ocm_bytes=6144)
+
+
+def test_a_prefetch_of_nothing_is_refused():
+    with pytest.raises(UsageError, match="no constants to load"):
+        planned(Directive("max_pool*", prefetch=True))

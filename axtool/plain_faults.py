@@ -1,0 +1,72 @@
+"""What pydantic found wrong in a file of plain values  ->  a line for each fault: where, and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from axtool.errors import nearest
+from axtool.plain_yaml import Plain
+
+
+def faults_of(error: ValidationError, model: type[BaseModel], plain: Plain | None = None) -> list[str]:
+    """Every fault of a file that should be a `model`, with its line where `plain` knows it."""
+    faults = []
+    for item in error.errors(include_url=False):
+        line = f"line {plain.line(item['loc'])}: " if plain else ""
+        faults.append(f"{line}{_path(item['loc'])}{_said(item, model)}")
+    return faults
+
+
+def _path(place: Sequence[int | str]) -> str:
+    """layers[2].match.op"""
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return f"{text}: " if text else ""
+
+
+def _said(item: Mapping[str, Any], model: type[BaseModel]) -> str:
+    kind, place, found = item["type"], item["loc"], item["input"]
+    if kind == "extra_forbidden":
+        return f"unknown key; {nearest(str(place[-1]), _keys_at(model, place[:-1]))}"
+    if kind == "missing":
+        return "missing"
+    if kind == "literal_error":
+        known = item["ctx"]["expected"]
+        words = [word.strip("'") for word in known.replace(" or ", ", ").split(", ")]
+        return f"want {known}, found {_short(found)}" + (f"; {_near(found, words)}" if _near(found, words) else "")
+    if kind == "value_error":
+        return str(item["msg"]).removeprefix("Value error, ")
+    said = str(item["msg"]).replace("Input should be", "want").replace("a valid string", "a text (in quotes)")
+    return f"{said}, found {_short(found)}"
+
+
+def _near(found: object, words: Sequence[str]) -> str:
+    text = nearest(str(found), words)
+    return text if text.startswith("did you mean") else ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _keys_at(model: type[BaseModel], place: Iterable[int | str]) -> tuple[str, ...]:
+    """The keys of the mapping at a place of the file."""
+    for part in place:
+        if isinstance(part, str):
+            fields = {field.alias or name: field for name, field in model.model_fields.items()}
+            inside = _models_in(fields[part].annotation) if part in fields else []
+            if not inside:
+                return ()
+            model = inside[0]
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
