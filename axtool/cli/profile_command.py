@@ -21,19 +21,32 @@ def profile_command(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value of the chip.")
     ] = None,
     sort: Annotated[
-        str, typer.Option("--sort", metavar="KEY", help="index, cycles, macs, read_bytes or write_bytes.")
+        str,
+        typer.Option(
+            "--sort",
+            metavar="KEY",
+            help="index, name, cycles, macs, mac_utilisation, read_bytes, write_bytes or spilled_bytes.",
+        ),
     ] = "index",
-    by: Annotated[str, typer.Option("--by", metavar="layer|op", help="One row a layer, or sums.")] = "layer",
+    by: Annotated[str, typer.Option("--by", metavar="layer|segment|op", help="One row a layer, or sums.")] = "layer",
     top: Annotated[int, typer.Option("--top", min=0, help="Show this many rows (0: all); --csv has them all.")] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the rows.")] = None,
     input_shape: o.InputShape = None,
     dim: o.Dim = None,
     max_latency: Annotated[
-        float | None, typer.Option("--max-latency", metavar="MS", help="Milliseconds.", rich_help_panel=GATES)
+        str | None,
+        typer.Option(
+            "--max-latency", metavar="TIME", help="5ms, 800us, 0.1s; ms without a unit.", rich_help_panel=GATES
+        ),
     ] = None,
-    max_cycles: Annotated[float | None, typer.Option("--max-cycles", metavar="N", rich_help_panel=GATES)] = None,
+    max_cycles: Annotated[
+        str | None, typer.Option("--max-cycles", metavar="N", help="2000000, 2e6 or 2M.", rich_help_panel=GATES)
+    ] = None,
     max_external_bytes: Annotated[
-        float | None, typer.Option("--max-external-bytes", metavar="N", rich_help_panel=GATES)
+        str | None,
+        typer.Option(
+            "--max-external-bytes", metavar="BYTES", help="20MiB, 20MB; bytes without a unit.", rich_help_panel=GATES
+        ),
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -50,9 +63,13 @@ def profile_command(
     set_up(quiet=quiet, verbose=verbose)
     from axtool.config import refuse_overwrite, write_whole
     from axtool.errors import Exit
+    from axtool.report.gates import judged, parse_gates
     from axtool.report.profile import Request, profile
-    from axtool.report.profiled import arrange, judged, profile_csv, profile_document, profile_text
+    from axtool.report.profile_rows import arrange, profile_csv
+    from axtool.report.profile_text import profile_text
+    from axtool.report.profiled import profile_document
 
+    gates = parse_gates(max_latency, max_cycles, max_external_bytes)
     if csv is not None:
         refuse_overwrite(csv, force=force, inputs=[model])
     request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim))
@@ -61,7 +78,7 @@ def profile_command(
     rows = arrange(document, by=by, sort=sort)
     if csv is not None:
         write_whole(csv, profile_csv(rows).encode(), force=force)
-    document |= judged(document, latency_ms=max_latency, cycles=max_cycles, external_bytes=max_external_bytes)
+    document |= judged(document, gates)
     if as_json:
         emit(document)
     else:

@@ -6,6 +6,8 @@ planned again for another chip from the Program that it holds.
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +17,11 @@ from axtool.artefact import axm
 from axtool.errors import UnsupportedError, UsageError, located
 from axtool.plan.build import plan
 from axtool.plan.check_program import verify_program
+from axtool.report.segments import segments
 from axtool.sim.checks import read_commands, read_layers
 from axtool.sim.images import encode_plan, sizes_of
 from axtool.target import Target
-from axtool.target_file import load_target, set_values, target_from_dict
+from axtool.target_file import load_target, set_values, target_from_dict, target_to_dict
 from axtool.timing.clock import time_plan
 from axtool.timing.ledger import Timing
 from axtool.types import Plan, Program
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
     from axtool.graph.front import Reading
 
 DEFAULT_TARGET = "qc-u-1d7-16mb"
+Step = Callable[[str], None]  # says that a named step begins
+
+
+def _silent(name: str) -> None:
+    """Nobody is told."""
 
 
 @dataclass(frozen=True)
@@ -41,71 +49,149 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Profiled:
-    """The timing of each device stage, and how many nodes run beside them, which no timing counts."""
+class Stage:
+    """The timing of a device stage, and what of its plan a profile shows beside: one entry a layer."""
 
-    timings: tuple[Timing, ...]
+    timing: Timing
+    segments: tuple[str, ...]
+    spilled_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The device stages of a model on a chip, and how many nodes run beside them, which no timing counts."""
+
+    target: Target
+    stages: tuple[Stage, ...]
     host_nodes: int = 0
 
+    @property
+    def timings(self) -> tuple[Timing, ...]:
+        return tuple(stage.timing for stage in self.stages)
 
-def profile(request: Request, step: Callable[[str], None] = lambda name: None) -> Profiled:
+
+def profile(request: Request, step: Step = _silent) -> Profiled:
     """The timing of each device stage. Raises UnsupportedError when the device runs nothing of the model."""
-    target, plans, host_nodes = _plans(request, step)
-    if not plans:
-        raise UnsupportedError(
-            "the device can run no part of this model",
-            where=str(request.model),
-            hint="`axtool info MODEL --support` says why",
-            code="nothing-for-the-device",
-        )
-    step("timing")
-    return Profiled(tuple(time_plan(planned, target) for planned in plans), host_nodes)
+    return Source(request.model, request.input_shapes, request.dims, step).on(request.target, request.settings, step)
 
 
-def _plans(request: Request, step: Callable[[str], None]) -> tuple[Target, list[Plan], int]:
-    if not axm.is_axm(request.model):
+class Source:
+    """A model file, read once, and its Programs by what lowering asks a chip: many chips are profiled from it."""
+
+    def __init__(
+        self, model: Path, input_shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int], step: Step = _silent
+    ) -> None:
+        self._model, self._input_shapes, self._dims = model, input_shapes, dims
+        self._lowered: dict[str, tuple[list[Program], int]] = {}
+        self._artefact: axm.Artefact | None = None
+        if axm.is_axm(model):
+            step("reading")
+            self._artefact = axm.read(model)
+
+    def target(self, name: str | None, settings: tuple[str, ...] = ()) -> Target:
+        """The chip of that name or file with its changes; without a name the one of the file, or the default one."""
+        if name is None and self._artefact is not None:
+            return changed(target_from_dict(self._artefact.target), settings)
+        return changed(load_target(name or DEFAULT_TARGET), settings)
+
+    def on(self, name: str | None, settings: tuple[str, ...] = (), step: Step = _silent) -> Profiled:
+        """The timing on a chip. Raises FitError when the model does not fit it, and what reading a model raises."""
+        target = self.target(name, settings)
+        plans, host_nodes = self._plans(target, as_compiled=name is None and not settings, step=step)
+        if not plans:
+            raise UnsupportedError(
+                "the device can run no part of this model",
+                where=str(self._model),
+                hint="`axtool info MODEL --support` says why",
+                code="nothing-for-the-device",
+            )
+        step("timing")
+        return Profiled(target, tuple(_stage(planned, target) for planned in plans), host_nodes)
+
+    def _plans(self, target: Target, *, as_compiled: bool, step: Step) -> tuple[list[Plan], int]:
+        if self._artefact is None:
+            programs, host_nodes = self._programs(target, step)
+            step("planning")
+            return [plan(program, target) for program in programs], host_nodes
+        host_nodes = sum(row["kind"] == "host" for row in self._artefact.support)
+        plans = [_legal(stage.plan, self._model) for stage in self._artefact.device_stages]
+        if as_compiled:
+            return plans, host_nodes
+        step("planning")
+        return [plan(_fitting(stage.program, target, self._model), target) for stage in plans], host_nodes
+
+    def _programs(self, target: Target, step: Step) -> tuple[list[Program], int]:
         from axtool.graph.front import Reading
 
-        target = _changed(load_target(request.target or DEFAULT_TARGET), request.settings)
-        return target, *plans_of_onnx(request.model, target, Reading(request.input_shapes, request.dims), step)
-    step("reading")
-    artefact = axm.read(request.model)
-    target = target_from_dict(artefact.target) if request.target is None else load_target(request.target)
-    plans = [_legal(stage.plan, request.model) for stage in artefact.device_stages]
-    host_nodes = sum(row["kind"] == "host" for row in artefact.support)
-    if request.target is None and not request.settings:
-        return target, plans, host_nodes
-    target = _changed(target, request.settings)
+        key = _of_lowering(target)
+        if key not in self._lowered:
+            reading = Reading(self._input_shapes, self._dims)
+            self._lowered[key] = programs_of_onnx(self._model, target, reading, step)
+        return self._lowered[key]
+
+
+def plans_of_onnx(model: Path, target: Target, reading: Reading, step: Step = _silent) -> tuple[list[Plan], int]:
+    """The plans of the device stages of a float model, and how many nodes run on the host beside them."""
+    programs, host_nodes = programs_of_onnx(model, target, reading, step)
     step("planning")
-    return target, [plan(_fitting(stage.program, target, request.model), target) for stage in plans], host_nodes
+    return [plan(program, target) for program in programs], host_nodes
 
 
-def plans_of_onnx(
-    model: Path, target: Target, reading: Reading, step: Callable[[str], None] = lambda name: None
-) -> tuple[list[Plan], int]:
-    """The plans of the device stages of a float model, and how many nodes run on the host beside them.
-
-    Every tensor gets the range [-1, 1], which changes no cycle.
-    """
+def programs_of_onnx(model: Path, target: Target, reading: Reading, step: Step) -> tuple[list[Program], int]:
+    """What is planned of a float model: every tensor gets the range [-1, 1], which changes no cycle."""
     from axtool.graph.front import read_front
     from axtool.plan.lower import lower
     from axtool.quant.formats import quantize_stage
     from axtool.quant.ties import observed_names
 
     front = read_front(model, target, reading, step=step)
-    step("planning")
-    plans = []
+    programs = []
     for stage in front.parts.stages:
         if stage.kind == "device":
             sites = stage.sites
             ranges = dict.fromkeys(observed_names(sites, stage.inputs, stage.outputs), (-1.0, 1.0))
             with located(str(front.loaded.path)):
                 numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
-            plans.append(plan(lower(sites, numbers, target, stage.inputs, stage.outputs), target))
-    return plans, sum(verdict.kind == "host" for verdict in front.parts.verdicts)
+            programs.append(lower(sites, numbers, target, stage.inputs, stage.outputs))
+    return programs, sum(verdict.kind == "host" for verdict in front.parts.verdicts)
 
 
-def _changed(target: Target, settings: tuple[str, ...]) -> Target:
+def _of_lowering(target: Target) -> str:
+    """What of a chip says how a model is cut and lowered: all but how fast it is and how much it holds."""
+    aside = ("name", "description", "provenance", "clock_hz", "cores", "memory", "external", "costs")
+    return json.dumps({key: value for key, value in target_to_dict(target).items() if key not in aside}, sort_keys=True)
+
+
+def _stage(planned: Plan, target: Target) -> Stage:
+    program = planned.program
+    outputs = [program.tensors[layer.outputs[0]].shape for layer in program.layers]
+    names = segments([layer.origin for layer in program.layers], [(shape[1], shape[2]) for shape in outputs])
+    return Stage(time_plan(planned, target), names, spilled(planned))
+
+
+def spilled(planned: Plan) -> tuple[int, ...]:
+    """By layer: bytes of what it makes that has no place on the chip, so that later layers load it again."""
+    makers = {name: at for at, layer in enumerate(planned.program.layers) for name in layer.outputs}
+    outside = sorted(
+        (slot.offset, slot.offset + slot.size, slot.tensor)
+        for slot in planned.slots
+        if slot.memory == "ext" and slot.tensor in makers
+    )
+    starts = [begin for begin, _, _ in outside]
+    loaded = {command.reads[0].offset for command in planned.commands if command.kind == "load"}
+    found = [0] * len(planned.program.layers)
+    seen: set[str] = set()
+    for offset in loaded:
+        at = bisect_right(starts, offset) - 1
+        if at >= 0 and offset < outside[at][1] and outside[at][2] not in seen:
+            begin, end, name = outside[at]
+            seen.add(name)
+            found[makers[name]] += end - begin
+    return tuple(found)
+
+
+def changed(target: Target, settings: tuple[str, ...]) -> Target:
+    """The chip with the KEY=VALUE changes made, in order. Raises UsageError."""
     changes: dict[str, object] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
+from axtool.report.schemas_profile import Profile, Targets
 
 
 class Device(Part):
@@ -156,47 +157,6 @@ class Run(Ok):
     time: Times
 
 
-class ProfileRow(Part):
-    stage: int
-    index: int
-    name: str
-    op: str
-    origin: list[str]
-    cycles: int
-    ledger_cycles: dict[str, int]
-    other_cycles: dict[str, int]
-    macs: int
-    mac_utilisation: float
-    read_bytes: int
-    write_bytes: int
-    bound: str
-    commands: int
-
-
-class Profile(Document):
-    schema_: Literal["axtool.profile/1"] = Field(alias="schema")
-    status: Literal["ok", "failed"]
-    model: str
-    modelled: Literal[True]
-    target: str
-    clock_hz: float
-    cycles: int
-    latency_ms: float
-    frames_per_s: float | None = Field(description="Of the device alone.")
-    host_nodes: int = Field(description="Nodes that run on the host and are not in any figure here.")
-    macs: int
-    mac_utilisation: float
-    ledger_cycles: dict[str, int]
-    other_cycles: dict[str, int]
-    peak_ocm_bytes: int
-    ocm_bytes: int
-    external_read_bytes: int
-    external_write_bytes: int
-    external_bytes: int
-    exceeded: list[str]
-    layers: list[ProfileRow]
-
-
 class SliceRow(Part):
     input: str = Field(description="The input of the Concat that made these entries.")
     axis: int
@@ -273,23 +233,6 @@ class Verify(Document):
     incomparable: list[str]
     layers: list[LayerRow] | None
     first_bad_layer: int | None
-
-
-class TargetRow(Part):
-    name: str
-    description: str
-    clock_hz: float
-    cores: int
-    macs_per_cycle: int
-    ocm_bytes: int
-    read_bytes_per_s: float
-    write_bytes_per_s: float
-
-
-class Targets(Ok):
-    schema_: Literal["axtool.targets/1"] = Field(alias="schema")
-    targets: list[TargetRow]
-    values: dict[str, Any] | None = None
 
 
 class ZooModel(Part):

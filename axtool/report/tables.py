@@ -1,8 +1,8 @@
 """Rows -> a table that fits the terminal, or whole lines where stdout is a file.
 
-A number or a name is never broken. Where there is too little room, columns that may go are left out, then prose wraps
-between words; what is still too wide stays whole. The width is that of the terminal, or of COLUMNS, also in a pipe;
-without either, only prose is kept to a width.
+A number is never broken. Where there is too little room, columns that may go are left out, then long names lose their
+middle where a caller allows it, then prose wraps between words; what is still too wide stays whole. The width is that
+of the terminal, or of COLUMNS, also in a pipe; without either, only prose is kept to a width.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 PROSE_WIDTH = 120  # of a table that goes to a file
 MIN_PROSE = 20  # a column of prose is not made narrower
+MIN_NAME = 24  # a name that may lose its middle is not made shorter
 GAP = "  "
 
 
@@ -27,9 +28,11 @@ def table(
     right: Sequence[int] = (),
     prose: Sequence[int] = (),
     droppable: Sequence[int] = (),
+    shorten: Sequence[int] = (),
 ) -> str:
     """Text of a table. `right` are the columns of numbers, `prose` those whose cells may wrap between words,
-    `droppable` those that are left out where there is too little room, the first one first.
+    `droppable` those that are left out where there is too little room, the first one first, `shorten` those of names
+    that may lose their middle, down to MIN_NAME characters, rather than that the line is too wide.
     """
     cells = [[" ".join(str(cell).splitlines()) for cell in row] for row in rows]
     lines = [list(columns), *cells]
@@ -37,8 +40,14 @@ def table(
     wide = room()
     kept = list(range(len(columns)))
     for column in droppable if wide is not None else ():
-        if _total(natural, kept, prose) > (wide or 0):
+        if _total([min(n, MIN_NAME) if i in shorten else n for i, n in enumerate(natural)], kept, prose) > (wide or 0):
             kept.remove(column)
+    if wide is not None and shorten:
+        over = _total(natural, kept, prose) - wide
+        for column in shorten:
+            cut = max(min(over, natural[column] - MIN_NAME), 0)
+            natural[column], over = natural[column] - cut, over - cut
+        lines = [[_shortened(t, natural[i]) if i in shorten else t for i, t in enumerate(line)] for line in lines]
     widths = _fitted(natural, kept, prose, PROSE_WIDTH if wide is None else wide)
     drawn = [_line(line, kept, widths, right, prose) for line in lines]
     rule = "─" * max((_width(part) for line in drawn for part in line), default=0)
@@ -95,6 +104,14 @@ def _line(
         ]
         made.append(GAP.join(padded).rstrip())
     return made
+
+
+def _shortened(text: str, width: int) -> str:
+    """The first third and the end, which tells names of one block apart, with … for what is between."""
+    if _width(text) <= width:
+        return text
+    first = (width - 1) // 3
+    return f"{text[:first]}…{text[len(text) - (width - 1 - first) :]}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from axtool.report.bars import bars
 from axtool.report.inspect import inspect
 from axtool.report.profile import Request, profile
-from axtool.report.profiled import arrange, bars, per_cent, profile_csv, profile_document, profile_text
+from axtool.report.profile_rows import arrange, profile_csv
+from axtool.report.profile_text import percent, profile_text
+from axtool.report.profiled import profile_document
 from axtool.report.support import support_text
 from axtool.report.tables import table
 from axtool.report.units import large, seconds, shape, size
@@ -94,7 +97,7 @@ def test_nodes_of_one_reason_are_one_row() -> None:
 
 @pytest.mark.parametrize(("share", "text"), [(0.034, "3.4 %"), (0.0999, "10 %"), (0.5, "50 %"), (0.0, "0.0 %")])
 def test_a_small_share_has_a_decimal(share: float, text: str) -> None:
-    assert per_cent(share) == text
+    assert percent(share) == text
 
 
 def test_a_profile_has_one_vocabulary(tiny_models: Tiny) -> None:
@@ -110,10 +113,20 @@ def test_markup_in_a_name_is_shown_as_it_is() -> None:
     assert "[red]a[/red]" in table(("name",), [("[red]a[/red]",)])
 
 
-def test_the_bars_of_a_ledger_sum_to_the_whole() -> None:
-    text = bars({"mac": 30, "other": 10})
-    assert [line.split()[-2] for line in text.splitlines()] == ["75.0", "25.0"]
-    assert bars({"mac": 0})
+def test_the_bars_are_those_that_cycle_charts_print() -> None:
+    ledger = {"mac": 12_448_000, "compute": 7_723_000, "data_array": 1_671_000, "data_ocm": 4_462_000}
+    lines = bars(
+        {**ledger, "data_external": 9_105_000, "other": 702_000}, {"entry": 700_000, "fence": 2_000}
+    ).splitlines()
+    assert [(line.split(":")[0].strip(), line.count("▇")) for line in lines] == [
+        ("compute", 31), ("data_array", 6), ("mac", 50), ("data_external", 36), ("data_ocm", 17), ("other", 0),
+    ]  # fmt: skip
+    assert "7.723M cycles (21.4 %)" in lines[0]
+    assert lines[-1].endswith("702.000k cycles (1.9 %): entry 700,000, fence 2,000")
+
+
+def test_an_empty_ledger_has_no_bars() -> None:
+    assert "▇" not in bars({"mac": 0, "other": 0})
 
 
 def test_sums_by_op_keep_the_totals(tiny_models: Tiny) -> None:
