@@ -31,6 +31,11 @@ def profile_command(
     by: Annotated[str, typer.Option("--by", metavar="layer|segment|op", help="One row a layer, or sums.")] = "layer",
     top: Annotated[int, typer.Option("--top", min=0, help="Show this many rows (0: all); --csv has them all.")] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the rows.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="OUT.json", help="Write a timeline, a lane an engine, for Perfetto."),
+    ] = None,
+    directives: o.Directives = None,
     input_shape: o.InputShape = None,
     dim: o.Dim = None,
     max_latency: Annotated[
@@ -61,23 +66,29 @@ def profile_command(
       axtool profile model.onnx --target qc-u-1d5-8mb --set memory.ocm_bytes=4MiB
     """
     set_up(quiet=quiet, verbose=verbose)
-    from axtool.config import refuse_overwrite, write_whole
-    from axtool.errors import Exit
+    from axtool.config import refuse_overwrite, write_together
+    from axtool.errors import Exit, UsageError
     from axtool.report.gates import judged, parse_gates
     from axtool.report.profile import Request, profile
     from axtool.report.profile_rows import arrange, profile_csv
     from axtool.report.profile_text import profile_text
     from axtool.report.profiled import profile_document
+    from axtool.report.trace import trace_json
 
     gates = parse_gates(max_latency, max_cycles, max_external_bytes)
-    if csv is not None:
-        refuse_overwrite(csv, force=force, inputs=[model])
-    request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim))
+    if csv is not None and trace is not None and csv.resolve() == trace.resolve():
+        raise UsageError("--csv and --trace name one file", where=str(csv), code="bad-option")
+    for output in filter(None, (csv, trace)):
+        refuse_overwrite(output, force=force, inputs=[model, *filter(None, (directives,))])
+    request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim), directives)
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
-        document = profile_document(str(model), profile(request, progress.step))
+        profiled = profile(request, progress.step)
+    document = profile_document(str(model), profiled)
     rows = arrange(document, by=by, sort=sort)
-    if csv is not None:
-        write_whole(csv, profile_csv(rows).encode(), force=force)
+    files = {csv: profile_csv(rows).encode()} if csv is not None else {}
+    if trace is not None:
+        files[trace] = trace_json(model.name, profiled)
+    write_together(files, force=force)
     document |= judged(document, gates)
     if as_json:
         emit(document)

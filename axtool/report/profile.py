@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from axtool.artefact import axm
 from axtool.errors import UnsupportedError, UsageError, located
 from axtool.plan.build import plan
+from axtool.plan.build_directives import matching, require_matched
 from axtool.plan.check_program import verify_program
+from axtool.plan.directives_file import load_directives
 from axtool.report.segments import segments
 from axtool.sim.checks import read_commands, read_layers
 from axtool.sim.images import encode_plan, sizes_of
@@ -46,6 +48,7 @@ class Request:
     settings: tuple[str, ...] = ()
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
+    directives: Path | None = None  # what the planner is told
 
 
 @dataclass(frozen=True)
@@ -72,21 +75,23 @@ class Profiled:
 
 def profile(request: Request, step: Step = _silent) -> Profiled:
     """The timing of each device stage. Raises UnsupportedError when the device runs nothing of the model."""
-    return Source(request.model, request.input_shapes, request.dims, step).on(request.target, request.settings, step)
+    return Source(request, step).on(request.target, request.settings, step)
 
 
 class Source:
-    """A model file, read once, and its Programs by what lowering asks a chip: many chips are profiled from it."""
+    """A model file, read once, and its Programs by what lowering asks a chip: many chips are profiled from it.
 
-    def __init__(
-        self, model: Path, input_shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int], step: Step = _silent
-    ) -> None:
-        self._model, self._input_shapes, self._dims = model, input_shapes, dims
+    `target` and `settings` of the request are those of `on`, which may be called with others.
+    """
+
+    def __init__(self, request: Request, step: Step = _silent) -> None:
+        self._model, self._request = request.model, request
+        self._directives = load_directives(request.directives) if request.directives is not None else ()
         self._lowered: dict[str, tuple[list[Program], int]] = {}
         self._artefact: axm.Artefact | None = None
-        if axm.is_axm(model):
+        if axm.is_axm(self._model):
             step("reading")
-            self._artefact = axm.read(model)
+            self._artefact = axm.read(self._model)
 
     def target(self, name: str | None, settings: tuple[str, ...] = ()) -> Target:
         """The chip of that name or file with its changes; without a name the one of the file, or the default one."""
@@ -97,7 +102,9 @@ class Source:
     def on(self, name: str | None, settings: tuple[str, ...] = (), step: Step = _silent) -> Profiled:
         """The timing on a chip. Raises FitError when the model does not fit it, and what reading a model raises."""
         target = self.target(name, settings)
-        plans, host_nodes = self._plans(target, as_compiled=name is None and not settings, step=step)
+        plans, host_nodes = self._plans(
+            target, as_compiled=name is None and not settings and not self._directives, step=step
+        )
         if not plans:
             raise UnsupportedError(
                 "the device can run no part of this model",
@@ -112,20 +119,25 @@ class Source:
         if self._artefact is None:
             programs, host_nodes = self._programs(target, step)
             step("planning")
-            return [plan(program, target) for program in programs], host_nodes
+            return self._planned(programs, target), host_nodes
         host_nodes = sum(row["kind"] == "host" for row in self._artefact.support)
         plans = [_legal(stage.plan, self._model) for stage in self._artefact.device_stages]
         if as_compiled:
             return plans, host_nodes
         step("planning")
-        return [plan(_fitting(stage.program, target, self._model), target) for stage in plans], host_nodes
+        return self._planned([_fitting(stage.program, target, self._model) for stage in plans], target), host_nodes
+
+    def _planned(self, programs: list[Program], target: Target) -> list[Plan]:
+        with located(str(self._request.directives)):
+            require_matched(self._directives, programs)
+        return [plan(program, target, matching(self._directives, program)) for program in programs]
 
     def _programs(self, target: Target, step: Step) -> tuple[list[Program], int]:
         from axtool.graph.front import Reading
 
         key = _of_lowering(target)
         if key not in self._lowered:
-            reading = Reading(self._input_shapes, self._dims)
+            reading = Reading(self._request.input_shapes, self._request.dims)
             self._lowered[key] = programs_of_onnx(self._model, target, reading, step)
         return self._lowered[key]
 
