@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from axtool.errors import FitError
+from axtool.ops.copies import copied_boxes
+from axtool.ops.encoding import dims_of
 from axtool.plan.build_directives import NONE, Directive, resolve, unbuffered, wanted_tiling
 from axtool.plan.build_residency import Residency, decide
 from axtool.plan.commands import emit
+from axtool.plan.homes import Homes, home_bytes
 from axtool.plan.honoured import require_honoured
 from axtool.plan.memory import align, live_bytes, peak, place
 from axtool.plan.order import activation_bytes, lifetimes, order
@@ -16,7 +19,7 @@ from axtool.plan.tile import choose
 from axtool.plan.tile_boxes import TileJob
 from axtool.plan.tile_cost import OUTPUT, Tiling
 from axtool.target import Target
-from axtool.types import Plan, Program, Slot
+from axtool.types import Layer, Plan, Program, Slot
 
 ATTEMPTS = 12  # times that a fragmented placement is tried again with less room
 PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be full with the next layer's constants
@@ -26,13 +29,15 @@ PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be ful
 class Layout:
     """What the commands are written from: tilings by layer, and slots by what they hold.
 
-    `resident`, `external`: whole tensors. `constants`: on-chip copies by (layer, name), more than one for slices that
-    take turns. `staged`: the buffers by (layer, input index), -1 for the output.
+    `resident`, `external`: whole tensors; several may lie in one of the `homes` on chip. `constants`: on-chip copies by
+    (layer, name), more than one for slices that take turns. `staged`: the buffers by (layer, input index), -1 for the
+    output.
     """
 
     program: Program
     target: Target
     tilings: tuple[Tiling, ...]
+    homes: Homes
     resident: Mapping[str, Slot]
     external: Mapping[str, Slot]
     constants: Mapping[tuple[int, str], tuple[Slot, ...]]
@@ -96,8 +101,15 @@ def _tile(
         if tiling is None:
             assert wish.buffers == 2, f"{layer.name}: a layer that fits has a tiling"
             raise unbuffered(job, wish, left)
-        tilings.append(tiling)
+        tilings.append(_without_copies(tiling, layer, program, residency.homes))
     return tuple(tilings)
+
+
+def _without_copies(tiling: Tiling, layer: Layer, program: Program, homes: Homes) -> Tiling:
+    """The tiling without the steps that would copy numbers to where they are."""
+    if not copied_boxes(layer, program):
+        return tiling
+    return replace(tiling, steps=tuple(s for s in tiling.steps if not homes.in_place(layer, s.part, program)))
 
 
 def _prefetches(layout: Layout, wishes: Mapping[str, Directive]) -> bool:
@@ -118,12 +130,7 @@ def _place(
     wishes: Mapping[str, Directive],
 ) -> Layout:
     """Slots with addresses. Constants begin one layer early where `share` of the memory leaves room for them."""
-    spans = lifetimes(program, program.layers)
-    resident = [
-        Slot(name, "ocm", 0, activation_bytes(program, name, target), *span)
-        for name, span in spans.items()
-        if name not in residency.external
-    ]
+    homes = [Slot("", "ocm", 0, home_bytes(home.dims, target), home.first, home.last) for home in residency.homes.homes]
     staged, groups = [], []
     for at, (layer, tiling) in enumerate(zip(program.layers, tilings, strict=True)):
         for key, buffers in tiling.staged.items():
@@ -131,14 +138,14 @@ def _place(
             staged += [((at, key), Slot(name, "ocm", 0, buffers.size, at, at))] * buffers.count
         if tiling.constant_bytes:
             groups.append(Slot(str(at), "ocm", 0, tiling.constant_bytes, at, at))
-    fixed = [*resident, *(slot for _, slot in staged)]
+    fixed = [*homes, *(slot for _, slot in staged)]
     early = [
         not tiling.sliced and wishes.get(layer.outputs[0], NONE).prefetch is not False
         for layer, tiling in zip(program.layers, tilings, strict=True)
     ]
     groups = _prefetched(fixed, groups, early, share * target.memory.ocm_bytes)
     placed = place([*fixed, *groups])
-    kept, boxes, rest = placed[: len(resident)], placed[len(resident) : len(fixed)], placed[len(fixed) :]
+    kept, boxes, rest = placed[: len(homes)], placed[len(homes) : len(fixed)], placed[len(fixed) :]
     buffers_of: dict[tuple[int, int], tuple[Slot, ...]] = {}
     for (key_of, _), slot in zip(staged, boxes, strict=True):
         buffers_of[key_of] = (*buffers_of.get(key_of, ()), slot)
@@ -146,7 +153,8 @@ def _place(
         program,
         target,
         tilings,
-        {slot.tensor: slot for slot in kept},
+        residency.homes,
+        _residents(program, target, residency.homes, kept),
         _external(program, target, residency),
         _members(tilings, rest),
         buffers_of,
@@ -175,6 +183,20 @@ def _members(tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]) -> dict[tupl
             starts = range(offset, offset + buffers.size * buffers.count, buffers.size)
             found[at, name] = tuple(replace(group, tensor=name, offset=o, size=buffers.size) for o in starts)
             offset += buffers.size * buffers.count
+    return found
+
+
+def _residents(program: Program, target: Target, homes: Homes, kept: Sequence[Slot]) -> dict[str, Slot]:
+    """The slot of each resident tensor: the bytes of its home from its first element to its last, for its lifetime."""
+    spans = lifetimes(program, program.layers)
+    found = {}
+    for name, at in homes.of.items():
+        pixel, row = homes.strides(name, target)
+        y, x, c = homes.homes[at].origins[name]
+        h, w, n = dims_of(program.tensors[name].shape)
+        whole = (h, w, n) == homes.homes[at].dims
+        size = kept[at].size if whole else (h - 1) * row + (w - 1) * pixel + n
+        found[name] = Slot(name, "ocm", kept[at].offset + y * row + x * pixel + c, size, *spans[name])
     return found
 
 

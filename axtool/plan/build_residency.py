@@ -7,11 +7,12 @@ keeps no activation between layers has all of them outside: each is written once
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from axtool.errors import FitError, UsageError
 from axtool.plan.build_directives import NONE, Directive, wanted_bytes
+from axtool.plan.homes import Homes, find_homes, live_at
 from axtool.plan.memory import align
 from axtool.plan.order import activation_bytes, lifetimes
 from axtool.plan.tile import LEVELS, smallest
@@ -23,9 +24,10 @@ from axtool.types import Layer, Program
 
 @dataclass(frozen=True)
 class Residency:
-    """The tensors kept in external memory, and the bytes of the others that are alive at each layer."""
+    """The tensors kept in external memory, where the others share bytes, and those that live at each layer."""
 
     external: frozenset[str]
+    homes: Homes
     live: tuple[int, ...]
 
 
@@ -34,7 +36,7 @@ def decide(program: Program, target: Target, room: int, wishes: Mapping[str, Dir
     search = _Search(program, target, room, wishes)
     while (at := search.worst()) is not None:
         search.relieve(at)
-    return Residency(frozenset(search.external), tuple(search.live))
+    return Residency(frozenset(search.external), search.homes, tuple(search.live))
 
 
 class _Search:
@@ -47,10 +49,7 @@ class _Search:
         self.readers = _count_readers(program)
         self.external: set[str] = set()
         self.level = [0] * len(program.layers)
-        self.live = [0] * len(program.layers)
-        for name, (first, last) in self.spans.items():
-            for at in range(first, last + 1):
-                self.live[at] += self.size[name]
+        self.live = self._apart([*self.spans])
         self.extra = [self._smallest(at) for at in range(len(program.layers))]
         outside = target.memory.activations == "external"
         for name in self.spans:
@@ -59,6 +58,7 @@ class _Search:
                 raise _homeless(wish, target)
             if outside or wish.residency == "ext":
                 self._spill(name)
+        self._share()
 
     def worst(self) -> int | None:
         """The layer that lacks the most room, the first of them; None where all fit."""
@@ -74,6 +74,7 @@ class _Search:
             self._tighten(at, 1 if touches and self.level[at] < 1 else 2)
         elif (name := self._best_spill(at)) is not None:
             self._spill(name)
+            self._share()
         elif self.level[at] + 1 < LEVELS:
             self._tighten(at, self.level[at] + 1)
         else:
@@ -127,6 +128,23 @@ class _Search:
             layer = self.program.layers[at]
             if name in layer.inputs or name in layer.outputs:
                 self.extra[at] = self._smallest(at)
+
+    def _share(self) -> None:
+        """Homes for what is on chip: none that lacks room for what a layer needs beside it, none above the peak."""
+        resident = [name for name in self.spans if name not in self.external]
+        peak = max(self._apart(resident), default=0)
+        limits = [min(peak, self.room - extra) for extra in self.extra]
+        self.homes = find_homes(self.program, self.target, resident, limits)
+        self.live = live_at(self.homes, len(self.program.layers), self.target)
+
+    def _apart(self, resident: Sequence[str]) -> list[int]:
+        """Bytes that live at each layer where every tensor has bytes of its own."""
+        live = [0] * len(self.program.layers)
+        for name in resident:
+            first, last = self.spans[name]
+            for at in range(first, last + 1):
+                live[at] += self.size[name]
+        return live
 
     def _fault(self, at: int) -> FitError:
         layer = self.program.layers[at]

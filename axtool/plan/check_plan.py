@@ -6,17 +6,21 @@ slot, offset, order or box shows as an operand that is not the element it should
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from axtool.ops.boxes import contains, is_empty, whole
+from axtool.ops.boxes import contains, intersect, is_empty, whole
+from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of, encode_layer, ragged
 from axtool.ops.regions import needed, written
+from axtool.plan.homes import IN_PLACE
 from axtool.plan.order import padded
+from axtool.plan.same_numbers import Origin, corner, held_numbers, itself, kin, minus
 from axtool.plan.tile_needs import boxed_inputs, job_of, whole_box
 from axtool.sim.checks import check_command, read_layers
 from axtool.target import Target
@@ -64,18 +68,24 @@ def _check_slots(plan: Plan, target: Target) -> None:
             raise ValueError(f"{_named(slot)} leaves {slot.memory} of {plan.sizes[slot.memory]} bytes")
         if not 0 <= slot.first <= slot.last < max(len(plan.program.layers), 1):
             raise ValueError(f"{_named(slot)} lives for layers that do not exist")
+    related = kin(plan.program, IN_PLACE)
     for memory in ("ext", "ocm"):
-        _check_apart([slot for slot in plan.slots if slot.memory == memory and slot.size])
+        _check_apart([slot for slot in plan.slots if slot.memory == memory and slot.size], related)
 
 
-def _check_apart(slots: Sequence[Slot]) -> None:
-    """No two slots that live at one time share a byte: each is compared with those that begin before it ends."""
+def _check_apart(slots: Sequence[Slot], related: Mapping[str, str]) -> None:
+    """No two slots that live at one time share a byte: each is compared with those that begin before it ends.
+
+    But for tensors that copies or ops in place tie together: what their commands read and write says whether they may.
+    """
     ordered = sorted(slots, key=lambda s: s.offset)
     for i, slot in enumerate(ordered):
         for other in ordered[i + 1 :]:
             if other.offset >= slot.offset + slot.size:
                 break
-            if other.first <= slot.last and slot.first <= other.last:
+            one, two = related.get(slot.tensor), related.get(other.tensor)
+            tied = one is not None and one == two and slot.tensor != other.tensor
+            if other.first <= slot.last and slot.first <= other.last and not tied:
                 raise ValueError(f"{_named(slot)} and {_named(other)} overlap")
 
 
@@ -85,7 +95,7 @@ def _named(slot: Slot) -> str:
 
 
 def _check_cover(plan: Plan) -> None:
-    """The boxes of a layer's compute commands cover its output exactly once."""
+    """The boxes of a layer's compute commands cover its output exactly once; what is a copy may be in place instead."""
     boxes: list[list[Tile]] = [[] for _ in plan.program.layers]
     for index, command in enumerate(plan.commands):
         if not 0 <= command.layer < len(boxes):
@@ -98,30 +108,38 @@ def _check_cover(plan: Plan) -> None:
         for box in boxes[at]:
             if is_empty(box) or not contains(area, box):
                 raise ValueError(f"layer {at} {layer.name}: {box} is not a box of its output {area}")
-        counts = _cover(boxes[at], area)
+        counts = _cover(boxes[at], area, [copied.box for copied in copied_boxes(layer, plan.program)])
         if (counts != 1).any():
             what = "not at all" if (counts == 0).any() else "more than once"
             raise ValueError(f"layer {at} {layer.name}: part of its output is computed {what}")
 
 
-def _cover(boxes: Sequence[Tile], area: Tile) -> NDArray[np.int32]:
-    """How often each cell of the grid that all the boxes' edges make is covered."""
+def _cover(boxes: Sequence[Tile], area: Tile, spare: Sequence[Tile]) -> NDArray[np.int32]:
+    """How often each cell of the grid that all the boxes' edges make is covered; once by itself in a `spare` box."""
+    every = (*boxes, *spare)
     edges = [
         sorted({0, size, *(b[0] for b in spans), *(b[1] for b in spans)})
         for size, spans in zip(
             (area.h, area.w, area.n),
             (
-                [(b.y, b.y + b.h) for b in boxes],
-                [(b.x, b.x + b.w) for b in boxes],
-                [(b.c, b.c + b.n) for b in boxes],
+                [(b.y, b.y + b.h) for b in every],
+                [(b.x, b.x + b.w) for b in every],
+                [(b.c, b.c + b.n) for b in every],
             ),
             strict=True,
         )
     ]
     at = [{edge: i for i, edge in enumerate(axis)} for axis in edges]
     counts = np.zeros([len(axis) - 1 for axis in edges], np.int32)
+
+    def cells(b: Tile) -> tuple[slice, slice, slice]:
+        ends = (b.y + b.h, b.x + b.w, b.c + b.n)
+        return tuple(slice(axis[i], axis[j]) for axis, i, j in zip(at, (b.y, b.x, b.c), ends, strict=True))  # type: ignore[return-value]
+
     for b in boxes:
-        counts[at[0][b.y] : at[0][b.y + b.h], at[1][b.x] : at[1][b.x + b.w], at[2][b.c] : at[2][b.c + b.n]] += 1
+        counts[cells(b)] += 1
+    for b in spare:
+        np.maximum(counts[cells(b)], 1, out=counts[cells(b)])
     return counts
 
 
@@ -132,6 +150,7 @@ class _Shadow:
         self.plan, self.program, self.target = plan, plan.program, target
         self.layers = read_layers(*ragged([encode_layer(layer, plan.program) for layer in plan.program.layers]))
         self.first = _first_stamps(plan.program)
+        self.numbers = held_numbers(plan.program)
         self.memory = {name: np.zeros(size, np.uint32) for name, size in plan.sizes.items()}
         self.slots: dict[str, list[Slot]] = {"ext": [], "ocm": []}
         for slot in plan.slots:
@@ -221,6 +240,20 @@ class _Shadow:
         return self._seen(view)[y : y + box.h, x : x + box.w, c : c + box.n]
 
     def _stamps(self, name: str, box: Tile) -> Stamps:
+        """The stamps of a box: of a copy, those of the numbers that are copied."""
+        parts = self.numbers.get(name) or itself(self.program, name)
+        if len(parts) == 1 and parts[0].box == whole_box(self.program, name):
+            return self._own_stamps(parts[0].source, replace(box, **_moved(box, parts[0].shift)))
+        stamps = np.zeros((box.h, box.w, box.n), np.uint32)
+        for part in parts:
+            cut = intersect(part.box, box)
+            if not is_empty(cut):
+                y, x, c = minus(corner(cut), corner(box))
+                source = replace(cut, **_moved(cut, part.shift))
+                stamps[y : y + cut.h, x : x + cut.w, c : c + cut.n] = self._own_stamps(part.source, source)
+        return stamps
+
+    def _own_stamps(self, name: str, box: Tile) -> Stamps:
         _, w, c = dims_of(self.program.tensors[name].shape)
         y, x, z = np.ix_(
             np.arange(box.y, box.y + box.h), np.arange(box.x, box.x + box.w), np.arange(box.c, box.c + box.n)
@@ -248,6 +281,12 @@ class _Shadow:
     def _used_constants(self) -> list[str]:
         used = {name for layer in self.program.layers for name in layer.inputs}
         return [name for name in self.program.constants if name in used]
+
+
+def _moved(box: Tile, shift: Origin) -> dict[str, int]:
+    """Where the box is before a shift."""
+    y, x, c = minus(corner(box), shift)
+    return {"y": y, "x": x, "c": c}
 
 
 def _first_stamps(program: Program) -> dict[str, int]:

@@ -71,11 +71,11 @@ class _Writer:
         yield from self._load_inputs()
         for key in self.own:
             yield from self._load_constant(*key)
-        steps = [self._prepare(step) for step in self.tiling.steps[:1]]
-        yield from steps[0].loads
+        steps = [self._prepare(step) for step in self.tiling.steps[:1]]  # none where all lies in place already
+        yield from (load for step in steps for load in step.loads)
         for key in self.next:
             yield from self._load_constant(*key)
-        for following in (*self.tiling.steps[1:], None):
+        for following in (*self.tiling.steps[1:], None) if steps else ():
             now = steps.pop()
             ahead = None if following is None else self._prepare(following)
             if ahead is not None and self.tiling.double:
@@ -190,12 +190,9 @@ class _Writer:
         return self._move("store", self.at, view, place)
 
     def _resident(self, name: str) -> View:
-        return self._box(self.layout.resident[name], whole_box(self.program, name))
-
-    def _box(self, slot: Slot, box: Tile) -> View:
-        """A whole tensor in a slot of its own, channels padded."""
-        pixel = padded(box.n, self.target)
-        return View(slot.memory, slot.offset, box, box.w * pixel, pixel)
+        """A whole tensor where it lies in its home."""
+        slot, (pixel, row) = self.layout.resident[name], self.layout.homes.strides(name, self.target)
+        return View(slot.memory, slot.offset, whole_box(self.program, name), row, pixel)
 
     def _staged(self, slot: Slot, box: Tile) -> View:
         return _staged(slot, box, self.layer, self.target)

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops.boxes import intersect, is_empty
+from axtool.ops.copies import copied_boxes
 from axtool.sim.engine import Tap
-from axtool.types import Command, Plan, Tensor, Tile, View
+from axtool.types import Command, Plan, Program, Tensor, Tile, View
 
 
 class Watch:
@@ -19,36 +21,56 @@ class Watch:
         self.names = tuple(names)
         tensors = plan.program.tensors
         self.arrays = {name: np.zeros(tensors[name].shape, np.uint8) for name in self.names}
+        made = _writers(plan)
         self.taps = [
             Tap(after, view, _box(self.arrays[name], view.tile))
-            for name, made in _writers(plan, set(self.names)).items()
-            for after, view in _views(tensors[name], made)
+            for name in self.names
+            for after, view in _looks(plan.program, name, made)
         ]
 
 
-def _writers(plan: Plan, names: set[str]) -> dict[str, list[tuple[int, int, Command]]]:
+Made = dict[str, list[tuple[int, int, Command]]]  # by tensor: see `_writers`
+
+
+def _writers(plan: Plan) -> Made:
     """By tensor: (number of the command, its number among those that compute or move, the command)."""
-    made: dict[str, list[tuple[int, int, Command]]] = {}
+    made: Made = {}
     working = 0
     for index, command in enumerate(plan.commands):
-        if command.kind not in ("compute", "move"):
-            continue
-        name = plan.program.layers[command.layer].outputs[0]
-        if name in names:
-            made.setdefault(name, []).append((index, working, command))
-        working += 1
+        if command.kind in ("compute", "move"):
+            made.setdefault(plan.program.layers[command.layer].outputs[0], []).append((index, working, command))
+            working += 1
     return made
+
+
+def _looks(program: Program, name: str, made: Made) -> list[tuple[int, View]]:
+    """Where to look for a tensor, and after which command. What was never copied is where it was made."""
+    own = made.get(name, [])
+    looks = _views(program.tensors[name], own) if own else []
+    layer = next((layer for layer in program.layers if name in layer.outputs), None)
+    for copied in copied_boxes(layer, program) if layer is not None else ():
+        if any(command.part == copied.index for _, _, command in own):
+            continue
+        area = Tile(*copied.start, copied.box.h, copied.box.w, copied.box.n)
+        for after, view in _looks(program, layer.inputs[copied.index], made):
+            cut = intersect(view.tile, area)
+            if not is_empty(cut):
+                y, x, c = (at - start for at, start in zip((cut.y, cut.x, cut.c), copied.start, strict=True))
+                box = replace(cut, y=y + copied.box.y, x=x + copied.box.x, c=c + copied.box.c)
+                looks.append((after, replace(_part(view, cut), tile=box)))
+    return looks
 
 
 def _views(tensor: Tensor, made: list[tuple[int, int, Command]]) -> list[tuple[int, View]]:
     """Where to look, and after which command: once, where the tensor is made in one piece, or else tile by tile.
 
-    In one piece: all tiles go into one view of the whole tensor, with no other layer's work between them.
+    In one piece: all tiles go into one view of the whole tensor, with no other layer's work between them, and fill it.
     """
     (_, begin, first), (last, end, _) = made[0], made[-1]
     view = first.writes[0]
     _, h, w, c = tensor.shape
-    whole = view.tile == Tile(0, 0, 0, h, w, c) and end - begin + 1 == len(made)
+    size = sum(command.tile.h * command.tile.w * command.tile.n for _, _, command in made)
+    whole = view.tile == Tile(0, 0, 0, h, w, c) and end - begin + 1 == len(made) and size == h * w * c
     if whole and all(command.writes[0] == view for _, _, command in made):
         return [(last, view)]
     return [(index, _part(command.writes[0], command.tile)) for index, _, command in made]

@@ -70,7 +70,8 @@ def test_a_convolution_reads_its_tensor_weights_parameters_and_table():
 
 def test_each_part_of_a_concat_has_its_own_commands():
     net = Net(8, 8, 8)
-    built = plan(net.program(net.concat("x", net.lut("x"), "x")), CHIP)
+    y = net.lut("x")
+    built = plan(net.program(net.concat("x", "x", y)), CHIP)
     assert [(c.part, c.tile.c, c.tile.n, len(c.reads)) for c in compute(built, 1)] == [
         (0, 0, 8, 1), (1, 8, 8, 1), (2, 16, 8, 1),
     ]  # fmt: skip

@@ -10,8 +10,8 @@ import pytest
 from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
 from axtool.target_file import load_target
-from axtool.types import Command, Plan, Tile, View
-from tests.plan.hand_programs import feeds_of, residual_net, run
+from axtool.types import Command, Plan, Program, Tile, View
+from tests.plan.hand_programs import Net, feeds_of, residual_net, run
 
 BIG = load_target("qc-u-1d5-8mb")
 CHIP = replace(BIG, memory=replace(BIG.memory, ocm_bytes=16 * 1024))
@@ -54,7 +54,8 @@ def test_more_memory_than_the_chip_has_is_refused():
 
 def test_overlapping_slots_are_refused():
     chip = [s for s in PLAN.slots if s.memory == "ocm"]
-    a, b = next((a, b) for a in chip for b in chip if a is not b and a.first == b.first and a.offset != b.offset)
+    constants = [s for s in chip if s.tensor in PROGRAM.constants]
+    a, b = next((a, b) for a in constants for b in chip if a.first == b.first and a.offset < b.offset)
     slots = tuple(replace(s, offset=b.offset) if s is a else s for s in PLAN.slots)
     refused(replace(PLAN, slots=slots), "overlap|leaves")
 
@@ -154,3 +155,73 @@ def test_a_moved_write_changes_the_bits_or_is_refused(kind: str):
         except ValueError:
             continue
         assert any((found[name] != expected[name]).any() for name in expected), f"command {index}"
+
+
+def sharing() -> tuple[Program, Plan]:
+    """A concat of which one part is made in place, and a sum over its first operand."""
+    net = Net(9, 33, 8)
+    a, b = net.conv("x", 16), net.conv("x", 16, 1)
+    total = net.add(a, net.operand(1, 1, 16))
+    program = net.program(net.conv(net.concat(total, b), 5))
+    return program, plan(program, BIG)
+
+
+def changed(program: Program, built: Plan, index: int, **attrs: object) -> Plan:
+    layers = list(program.layers)
+    layers[index] = replace(layers[index], attrs={**layers[index].attrs, **attrs})
+    return replace(built, program=replace(program, layers=tuple(layers)))
+
+
+def test_a_copy_that_is_left_out_must_be_in_place():
+    _, built = sharing()
+    verify_plan(built, BIG)
+    assert {c.part for c in built.commands if c.kind == "compute" and c.layer == 3} == {0}
+    apart = tuple(
+        replace(c, writes=(moved(c.writes[0], 64),)) if c.kind == "compute" and c.layer == 1 else c
+        for c in built.commands
+    )
+    with pytest.raises(ValueError, match=r"other bytes are at|no slot"):
+        verify_plan(replace(built, commands=apart), BIG)
+
+
+def test_a_part_that_changes_its_format_may_not_be_left_out():
+    program, built = sharing()
+    parts = list(program.layers[3].attrs["parts"])
+    parts[6] = 1 << 30
+    with pytest.raises(ValueError, match="overlap"):
+        verify_plan(changed(program, built, 3, parts=tuple(parts)), BIG)
+
+
+def test_a_result_over_an_operand_that_is_read_again_is_noticed():
+    net = Net(9, 33, 8)
+    x = net.conv("x", 16)
+    y = net.lut(x)
+    program = net.program(net.conv(net.add(net.conv(y, 16), x), 5))
+    built = plan(program, BIG)
+    place = next(s.offset for s in built.slots if s.tensor == x and s.memory == "ocm")
+    old = next(s.offset for s in built.slots if s.tensor == y and s.memory == "ocm")
+
+    def over(view: View) -> View:
+        return replace(view, offset=place) if view.memory == "ocm" and view.offset == old else view
+
+    commands = tuple(
+        replace(c, reads=tuple(map(over, c.reads)), writes=tuple(map(over, c.writes))) if c.layer in (1, 2) else c
+        for c in built.commands
+    )
+    slots = tuple(replace(s, offset=place) if s.tensor == y and s.memory == "ocm" else s for s in built.slots)
+    refused_on(replace(built, slots=slots, commands=commands), f"operand 1 is not '{x}'")
+
+
+def test_a_window_op_over_its_own_operand_is_refused():
+    net = Net(9, 33, 8)
+    x = net.conv("x", 16)
+    y = net.conv(x, 16)
+    built = plan(net.program(y), BIG)
+    place = next(s for s in built.slots if s.tensor == x and s.memory == "ocm")
+    slots = tuple(replace(s, offset=place.offset) if s.tensor == y and s.memory == "ocm" else s for s in built.slots)
+    refused_on(replace(built, slots=slots), "overlap")
+
+
+def refused_on(broken: Plan, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        verify_plan(broken, BIG)
