@@ -163,10 +163,12 @@ class _Search:
 
     def _fits(self, outer: _Group, inner: _Group, both: _Group) -> bool:
         """Whether the memory stays within its limits; the live bytes are those of the joined groups then."""
-        self._count(outer, -1), self._count(inner, -1), self._count(both, 1)
+        for group, sign in ((outer, -1), (inner, -1), (both, 1)):
+            self._count(group, sign)
         if all(self.live[at] <= self.limits[at] for at in range(both.first, both.last + 1)):
             return True
-        self._count(outer, 1), self._count(inner, 1), self._count(both, -1)
+        for group, sign in ((outer, 1), (inner, 1), (both, -1)):
+            self._count(group, sign)
         return False
 
     def _count(self, group: _Group, sign: int) -> None:

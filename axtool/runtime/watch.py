@@ -48,7 +48,9 @@ def _looks(program: Program, name: str, made: Made) -> list[tuple[int, View]]:
     own = made.get(name, [])
     looks = _views(program.tensors[name], own) if own else []
     layer = next((layer for layer in program.layers if name in layer.outputs), None)
-    for copied in copied_boxes(layer, program) if layer is not None else ():
+    if layer is None:
+        return looks
+    for copied in copied_boxes(layer, program):
         if any(command.part == copied.index for _, _, command in own):
             continue
         area = Tile(*copied.start, copied.box.h, copied.box.w, copied.box.n)
