@@ -227,7 +227,10 @@ def feeds_of(program: Program, seed: int = 5) -> dict[str, np.ndarray]:
 
 
 def plan_pixel(plan: Plan, name: str) -> int:
-    return -(-plan.program.tensors[name].shape[3] // 4) * 4
+    """Bytes between the pixels of a whole tensor in external memory: its slot holds exactly its pixels."""
+    size = next(slot.size for slot in plan.slots if slot.memory == "ext" and slot.tensor == name)
+    _, h, w, _ = plan.program.tensors[name].shape
+    return size // (h * w)
 
 
 def _pixels(memory: np.ndarray, offset: int, dims: tuple[int, int, int], pixel: int) -> np.ndarray:
