@@ -11,6 +11,13 @@ Activations = Literal["resident", "external"]
 StridedWeights = Literal["plain", "extended"]
 
 
+# Primitive costs that a file may leave out, and what that means.
+DEFAULT_COSTS: Mapping[str, float] = {
+    "int16_passes": 2.0, "flow": 0.0, "window_shift": 0.0, "exp": 0.0, "layernorm_root": 0.0, "row_sum": 0.0,
+    "burst": 0.0,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Depthwise:
     """The unrolling of depthwise layers: what one step covers of one tap, and how many cycles a step takes."""

@@ -15,11 +15,10 @@ from pydantic import ValidationError
 
 from axtool.config import package_dir, read_yaml
 from axtool.errors import UsageError, nearest, plural
-from axtool.target import Array, Depthwise, Energy, Engines, External, MemorySpec, Target
+from axtool.target import DEFAULT_COSTS, Array, Depthwise, Energy, Engines, External, MemorySpec, Target
 from axtool.target_limits import LIMIT_LISTS, take_limit_lists
 from axtool.target_schema import (
     COSTS,
-    DEFAULT_COSTS,
     FORMATS,
     LIMITS,
     ORIGINS,

@@ -39,12 +39,6 @@ COSTS: Mapping[str, str] = {
     "row_sum": "64-bit sum across the rows of the array, one tile",
     "burst": "start of one burst of an external request, beside its bytes",
 }
-# What a file that leaves one out means.
-DEFAULT_COSTS: Mapping[str, float] = {
-    "int16_passes": 2.0, "flow": 0.0, "window_shift": 0.0, "exp": 0.0, "layernorm_root": 0.0, "row_sum": 0.0,
-    "burst": 0.0,
-}  # fmt: skip
-
 # Largest sizes that the chip runs; one that a file leaves out is no limit.
 LIMITS: Mapping[str, str] = {
     "max_kernel": "side of a convolution kernel, and of a pooling window without a limit of its own",

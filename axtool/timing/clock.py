@@ -1,266 +1,252 @@
 """A Plan's commands on a Target -> Timing.
 
-One cursor follows the array, in order. Each DMA direction is a queue of its own: a request waits for the queue, for
-the commands in front of it to have computed, for stores of what it reads, and for stores out of what it overwrites; it
-takes the latency and its bytes at bandwidth. The array waits for the loads of its operands and for stores out of memory
-that it is about to overwrite; such waits are charged to `data_external`. What a queue does behind the array's back
-costs nothing.
+Every engine is a lane of the timeline with a queue of its own, and takes the commands in order. Where engines take
+turns, a command waits for the one in front to be done; the on-chip port runs beside its MACs, the vector unit behind
+them. Where they are pipelined, a command starts on each engine as soon as that is free and its operands are there, and
+its engines work in a stream: each begins no earlier than the one in front of it and ends no earlier.
+
+A transfer is issued when the commands in front of it have computed; it waits for its path, for stores of what it reads
+and for stores out of what it overwrites. A layer that is seen for the first time waits for all engines, and costs a
+fence. What each cycle is charged to follows from the lanes alone (`axtool.timing.sweep`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from math import ceil
 
-from axtool.ops.moves import COPIES, GATHERS
+from axtool.ops.encoding import MAC_OPS
 from axtool.target import Target
-from axtool.timing.array import array_fills, peak_macs
-from axtool.timing.cost import Cost, CostModel
-from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, Timing, mib, share, words
-from axtool.types import Command, Event, Plan, Slot, View
-
-ARRAY_LANE, READ_LANE, WRITE_LANE = "array", "dma read", "dma write"
+from axtool.timing.array import peak_macs
+from axtool.timing.cost import NOTHING, OUTPUT, WEIGHTS, Cost, CostModel
+from axtool.timing.inside import operands_inside
+from axtool.timing.lanes import LANES, Lane
+from axtool.timing.ledger import CAUSES, Timing
+from axtool.timing.rows import Account, layer_rows
+from axtool.timing.sweep import sweep
+from axtool.timing.transfers import Moving, Paths, constants, near_constants, produced, view_bytes
+from axtool.types import Command, Plan, View
 
 
 def time_plan(plan: Plan, target: Target) -> Timing:
-    """Charge every cycle of the critical path of one frame to one category of one layer."""
+    """Charge every cycle of one frame on one core to one category of one layer."""
     clock = _Clock(plan, target)
-    for command in plan.commands:
-        clock.step(command)
+    for at, command in enumerate(plan.commands):
+        clock.step(at, command)
     clock.finish()
+    charges = sweep(clock.lanes, len(plan.program.layers))
+    events = (event for lane in clock.lanes.values() for event in lane.events())
     return Timing(
         target=target.name,
         clock_hz=target.clock_hz,
+        cores=target.cores,
         peak_macs_per_cycle=peak_macs(target),
         peak_ocm_bytes=plan.sizes["ocm"],
         ocm_bytes=target.memory.ocm_bytes,
-        layers=tuple(clock.layer_time(at) for at in range(len(plan.program.layers))),
-        events=tuple(sorted(clock.events, key=lambda e: (e.start, e.lane, e.end))),
+        layers=layer_rows(plan.program, target, clock.accounts, charges),
+        events=tuple(sorted(events, key=lambda e: (e.start, e.lane, e.end))),
     )
 
 
-@dataclass
-class _Account:
-    """What one layer has been charged so far."""
-
-    ledger: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CATEGORIES, 0))
-    causes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))
-    waits: dict[str, int] = field(default_factory=lambda: {"reads": 0, "writes": 0})
-    macs: int = 0
-    port_bytes: int = 0
-    read_bytes: int = 0
-    write_bytes: int = 0
-    commands: int = 0
-
-
 @dataclass(frozen=True, slots=True)
-class _Store:
-    """What is read on chip until `done`, out of a slot that lives until the layer `last`."""
+class _Block:
+    """The one block of weights of a command that the array holds: of which layer (-1: none) and channels.
 
-    source: View
-    last: int
-    done: int
+    `begun` is when the MACs of the last block that entered begin: from then on the next one may enter.
+    """
+
+    layer: int = -1
+    channels: tuple[int, int] = (0, 0)
+    begun: int = 0
 
 
 class _Clock:
-    """The cursor of the array, the two DMA queues, and who waits for whom."""
+    """The lanes, the paths to the memories beside the chip, and who waits for whom."""
 
     def __init__(self, plan: Plan, target: Target) -> None:
         self.plan, self.target = plan, target
         self.costs = CostModel(plan.program, target)
-        self.accounts = [_Account() for _ in plan.program.layers]
-        self.events: list[Event] = []
-        self.now = 0
+        self.pipelined = target.engines.pipelined
+        self.accounts = [Account() for _ in plan.program.layers]
+        self.lanes = {name: Lane(name) for name in LANES}
+        self.paths = Paths(target)
+        self.done = 0  # when all commands in front have computed
+        self.ready = 0  # no engine but the array's weights starts before the command in front was ready
         self.layer = -1
-        self.read_free = self.write_free = 0
-        self.arrived: dict[int, int] = {}  # when the last load to an on-chip address is done
-        self.stored: dict[int, int] = {}  # when the last store out of an on-chip address of this layer is done
-        self.reads: tuple[View, ...] = ()  # of the last compute command: adjacent ones share them
-        self.pending: list[_Store] = []  # those that may still run
-        self.run = dict.fromkeys(CATEGORIES, 0)  # cycles since the last event of the array
-        self.run_start = 0
-        self.made = _Spans(_produced(plan))
-        self.kept = _Spans([slot for slot in plan.slots if slot.memory == "ocm"])
-        external = target.external
-        self.read_rate = external.read_bytes_per_s / target.clock_hz
-        self.write_rate = external.write_bytes_per_s / target.clock_hz
+        self.seen: set[int] = set()
+        self.arriving: list[Moving] = []
+        self.leaving: list[Moving] = []
+        self.operands: tuple[tuple[View, ...], tuple[View, ...]] = ((), ())  # of the last command: adjacent ones share
+        self.block = _Block()
+        self.layer_done: dict[int, int] = {}  # when the last command of a layer is done
+        self.read_done: dict[int, int] = {}  # when the last reader of an on-chip address is done
+        self.makers = _makers(plan)
+        self.inside = operands_inside(plan, target)
+        self.made, self.constants = produced(plan), constants(plan)
+        self.factors = self._weight_factors()
+        self.near = near_constants(plan.program, target, self.factors)
 
-    def step(self, command: Command) -> None:
+    def step(self, at: int, command: Command) -> None:
         if command.kind == "load":
             self._load(command)
         elif command.kind == "store":
             self._store(command)
         else:
-            self._compute(command)
+            self._compute(at, command)
 
     def finish(self) -> None:
-        """The frame ends when the last store does."""
+        """The last layer drains; the frame ends with its last store."""
         if self.layer >= 0:
-            self._leave_layer()
-            self._wait(self.write_free, "writes")
-            self._flush()
-
-    def layer_time(self, at: int) -> LayerTime:
-        layer, account = self.plan.program.layers[at], self.accounts[at]
-        total = sum(account.ledger.values())
-        peak = peak_macs(self.target)
-        amounts = {
-            "mac": f"{share(account.macs, account.ledger['mac'] * peak)} of it in use",
-            "compute": self._busy(at),
-            "data_ocm": self._moved(at),
-            "reads": f"{mib(account.read_bytes)} at {self.read_rate:.1f} B/cycle",
-            "writes": f"{mib(account.write_bytes)} at {self.write_rate:.1f} B/cycle",
-        }
-        return LayerTime(
-            index=at,
-            name=layer.name or layer.outputs[0],
-            op=layer.op,
-            origin=layer.origin,
-            ledger=account.ledger,
-            causes=account.causes,
-            macs=account.macs,
-            read_bytes=account.read_bytes,
-            write_bytes=account.write_bytes,
-            utilisation=account.macs / (total * peak) if total else 0.0,
-            bound=words(account.ledger, account.waits, amounts),
-            commands=account.commands,
-        )
-
-    def _moved(self, at: int) -> str:
-        """What crossed the on-chip port, and how fast: ops that only move data are slower than the port."""
-        account, moves = self.accounts[at], self.plan.program.layers[at].op in (*COPIES, *GATHERS)
-        cycles = account.ledger["data_ocm"]
-        rate = account.port_bytes / cycles if moves and cycles else self.target.memory.ocm_bytes_per_cycle
-        return f"{mib(account.port_bytes)} at {rate:.3g} B/cycle"
-
-    def _busy(self, at: int) -> str:
-        """How many of the array's elements have an output pixel, on average over the tiles that the layer fills."""
-        array = self.target.array
-        _, h, w, _ = self.plan.program.tensors[self.plan.program.layers[at].outputs[0]].shape
-        elements = array_fills(array, h, w) * array.rows * array.columns
-        return f"{share(h * w, elements)} of the elements"
+            self._control("drain", "pipeline", self.layer)
 
     def _load(self, command: Command) -> None:
-        size = _bytes(command.reads[0])
-        start = max(self.read_free, self.now)
-        if self.made.find(command.reads[0].offset, command.layer) is not None:
-            start = max(start, self.write_free)
-        place = command.writes[0]
-        self.pending = [store for store in self.pending if store.done > self.now]
-        start = max(start, *(s.done for s in self.pending if s.source.meets(place.offset, place.end)), 0)
-        self.read_free = start + self._request(size, self.read_rate)
-        self.arrived[command.writes[0].offset] = self.read_free
-        account = self.accounts[command.layer]
-        account.read_bytes += size
+        source, place = command.reads[0], command.writes[0]
+        ready = self.done
+        if self.made.find(source.offset, command.layer) is not None:
+            ready = max(ready, self.lanes["dma write"].free)
+        ready = max(ready, _until(self.leaving, place))
+        slot = self.constants.find(source.offset, command.layer)
+        name = slot.tensor if slot is not None else ""
+        size = ceil(view_bytes(source) * self.factors.get(name, 1.0))
+        near, paths, account = name in self.near, self.paths, self.accounts[command.layer]
+        rate = paths.near_rate if near else paths.read_rate
+        start, end = (paths.near if near else paths.read).request(ready, paths.cycles(size, rate, source))
+        self.lanes["near read" if near else "dma read"].add(start, end, command.layer)
+        self._begin(self.arriving, Moving(place, end))
+        account.near_bytes += size if near else 0
+        account.read_bytes += 0 if near else size
         account.commands += 1
-        self.events.append(Event(start, self.read_free, READ_LANE, "data_external", command.layer))
 
     def _store(self, command: Command) -> None:
-        source, size = command.reads[0], _bytes(command.reads[0])
-        start = max(self.write_free, self.now)
-        self.write_free = start + self._request(size, self.write_rate)
-        self.stored[source.offset] = self.write_free
-        slot = self.kept.find(source.offset, command.layer)
-        self.pending.append(_Store(source, slot.last if slot else command.layer, self.write_free))
-        account = self.accounts[command.layer]
+        source, paths, account = command.reads[0], self.paths, self.accounts[command.layer]
+        size = view_bytes(source)
+        cycles = paths.cycles(size, paths.write_rate, command.writes[0])
+        start, end = paths.write.request(self.done, cycles)
+        self.lanes["dma write"].add(start, end, command.layer)
+        self._begin(self.leaving, Moving(source, end))
         account.write_bytes += size
         account.commands += 1
-        self.events.append(Event(start, self.write_free, WRITE_LANE, "data_external", command.layer))
 
-    def _request(self, size: int, rate: float) -> int:
-        return self.target.external.latency_cycles + ceil(size / rate)
-
-    def _compute(self, command: Command) -> None:
-        if command.layer != self.layer:
-            self._enter_layer(command.layer)
-        if command.reads is not self.reads:
-            self.reads = command.reads
-            self._wait(max(self.arrived.get(view.offset, 0) for view in command.reads), "reads")
-        self._wait(self.stored.get(command.writes[0].offset, 0), "writes")
-        self._spend(self.costs.cost(command.layer, command.tile, command.part))
-
-    def _enter_layer(self, layer: int) -> None:
-        """One entry for the frame, a fence between layers; memory that dies is not overwritten before it is stored."""
-        if self.layer >= 0:
-            self._leave_layer()
-            self._flush()
-        first, self.layer = self.layer < 0, layer
-        self._other("entry" if first else "fence")
-        self._wait(max((store.done for store in self.pending if store.last < layer), default=0), "writes")
-        self.stored = {}
-
-    def _leave_layer(self) -> None:
-        self._other("drain", "pipeline")
-
-    def _other(self, cause: str, cost: str = "") -> None:
-        cycles = ceil(self.target.costs[cost or cause])
-        self.accounts[self.layer].causes[cause] += cycles
-        self._charge("other", cycles)
-
-    def _wait(self, until: int, what: str) -> None:
-        if until > self.now:
-            self.accounts[self.layer].waits[what] += until - self.now
-            self._charge("data_external", until - self.now)
-
-    def _spend(self, cost: Cost) -> None:
-        account = self.accounts[self.layer]
+    def _compute(self, at: int, command: Command) -> None:
+        layer = command.layer
+        if layer not in self.seen:
+            self._enter(layer)
+        self.layer = layer
+        inside = self._inside(at, command)
+        cost = self.costs.cost(layer, command.tile, command.part, inside)
+        account = self.accounts[layer]
         account.macs += cost.macs
         account.port_bytes += cost.port_bytes
         account.commands += 1
-        for category, cycles in (
-            ("mac", cost.mac),
-            ("compute", cost.compute),
-            ("data_array", cost.data_array),
-            ("data_ocm", cost.data_ocm),
-        ):
-            if cycles:
-                self._charge(category, cycles)
+        if (command.reads, command.writes) != self.operands:
+            self.operands = (command.reads, command.writes)
+            arrived = max(_until(self.arriving, view) for view in command.reads)
+            self.ready = max(self.ready, arrived, _until(self.leaving, command.writes[0]))
+        if self.pipelined:
+            self.ready = max(self.ready, self._hazards(command, inside))
+            end = self._stream(command, cost)
+            self.layer_done[layer] = end
+            self.read_done.update((view.offset, end) for view in command.reads)
+        else:
+            end = self._turn(layer, cost, max(self.ready, self.done))
+        if cost.blocks:
+            tile = command.tile
+            self.block = replace(self.block, layer=layer if cost.blocks == 1 else -1, channels=(tile.c, tile.n))
+        self.done = max(self.done, end)
 
-    def _charge(self, category: str, cycles: int) -> None:
-        self.accounts[self.layer].ledger[category] += cycles
-        self.run[category] += cycles
-        self.now += cycles
+    def _begin(self, transfers: list[Moving], moving: Moving) -> None:
+        """One more transfer is under way; those that no command can wait for any more are forgotten."""
+        past = min(self.ready, self.block.begun or self.ready) if self.pipelined else self.done
+        transfers[:] = [*(other for other in transfers if other.done > past), moving]
+        self.operands = ((), ())
 
-    def _flush(self) -> None:
-        """One event for each category of what the array did for a layer: their order inside it is not kept."""
-        for category in ("other", "data_external", "data_ocm", "data_array", "mac", "compute"):
-            cycles = self.run[category]
-            if cycles:
-                end = self.run_start + cycles
-                self.events.append(Event(self.run_start, end, ARRAY_LANE, category, self.layer))
-                self.run_start = end
-        self.run = dict.fromkeys(CATEGORIES, 0)
+    def _enter(self, layer: int) -> None:
+        """One entry for the frame, a fence in front of every other layer."""
+        self.seen.add(layer)
+        if self.layer < 0:
+            self._control("entry", "entry", layer)
+        else:
+            self._control("drain", "pipeline", self.layer)
+            self._control("fence", "fence", layer)
+
+    def _control(self, cause: str, cost: str, layer: int) -> None:
+        start, self.done = self.done, self.done + ceil(self.target.costs[cost])
+        self.lanes["control"].add(start, self.done, layer, CAUSES.index(cause))
+        self.ready = self.done
+
+    def _turn(self, layer: int, cost: Cost, start: int) -> int:
+        """The engines take turns: MACs with the port beside them, transfers inside the array, then the vector unit."""
+        lanes = self.lanes
+        lanes["port"].add(start, start + cost.port, layer)
+        lanes["mac"].add(start, start + cost.mac, layer)
+        shift = start + max(cost.mac, cost.port if cost.mac or cost.data_ocm == cost.port else 0)
+        lanes["array"].add(shift, shift + cost.data_array, layer)
+        compute = shift + cost.data_array
+        lanes["vector"].add(compute, compute + cost.compute, layer)
+        return max(compute + cost.compute, start + cost.port)
+
+    def _stream(self, command: Command, cost: Cost) -> int:
+        """Each engine starts when it is free and the engine in front has begun; none ends before that one has."""
+        lanes, layer, ready = self.lanes, command.layer, self.ready
+        port = max(ready, lanes["port"].free)
+        lanes["port"].add(port, port + cost.port, layer)
+        mac = max(port, lanes["mac"].free) if cost.mac else port
+        array = max(ready, lanes["array"].free)
+        last = 0  # MAC cycles of the last block of weights
+        if cost.blocks:
+            array = max(self._weights_ready(command), lanes["array"].free)
+            mac = max(mac, array + ceil(cost.array / cost.blocks))
+            last = ceil(cost.mac / cost.blocks)
+        moved = array + cost.array
+        lanes["array"].add(array, moved, layer)
+        macs_done = max(mac + cost.mac, moved + last) if cost.mac else mac
+        lanes["mac"].add(macs_done - cost.mac, macs_done, layer)
+        if cost.blocks:
+            self.block = replace(self.block, begun=macs_done - last)
+        done = macs_done
+        if cost.compute:
+            done = max(max(mac, lanes["vector"].free) + cost.compute, macs_done)
+            lanes["vector"].add(done - cost.compute, done, layer)
+        return max(done, port + cost.port, moved if cost.array else 0)
+
+    def _weights_ready(self, command: Command) -> int:
+        """Weights enter while the block in front is multiplied, when they are on chip, fence or not."""
+        return max(self.block.begun, *(_until(self.arriving, view) for view in command.reads[WEIGHTS:]))
+
+    def _inside(self, at: int, command: Command) -> frozenset[int]:
+        """The operands in the array; weights among them, where they are one block that is there already."""
+        inside = self.inside.get(at, NOTHING)
+        tile = command.tile
+        rate = self.target.array.weights_bytes_per_cycle
+        if rate is None or self.plan.program.layers[command.layer].op not in MAC_OPS:
+            return inside
+        if (self.block.layer, self.block.channels) == (command.layer, (tile.c, tile.n)):
+            return inside | {WEIGHTS}
+        return inside
+
+    def _hazards(self, command: Command, inside: frozenset[int]) -> int:
+        """When what a command reads is made, and what it overwrites is read, by commands of layers that take turns."""
+        made = max((self.layer_done.get(maker, 0) for maker in self.makers[command.layer]), default=0)
+        return max(made, 0 if OUTPUT in inside else self.read_done.get(command.writes[0].offset, 0))
+
+    def _weight_factors(self) -> dict[str, float]:
+        factors = {
+            layer.inputs[WEIGHTS]: self.costs.weight_factor(at)
+            for at, layer in enumerate(self.plan.program.layers)
+            if layer.op in MAC_OPS
+        }
+        return {name: factor for name, factor in factors.items() if factor != 1.0}
 
 
-class _Spans:
-    """Finds the slot of an address that lives at a layer."""
-
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        self.slots = sorted(slots, key=lambda s: s.offset)
-        self.starts = [slot.offset for slot in self.slots]
-        self.known: dict[tuple[int, int], Slot | None] = {}
-
-    def find(self, offset: int, layer: int) -> Slot | None:
-        key = (offset, layer)
-        if key not in self.known:
-            self.known[key] = next(
-                (
-                    slot
-                    for slot in reversed(self.slots[: bisect_right(self.starts, offset)])
-                    if offset < slot.offset + slot.size and slot.first <= layer <= slot.last
-                ),
-                None,
-            )
-        return self.known[key]
+def _makers(plan: Plan) -> list[tuple[int, ...]]:
+    """The layers that make the inputs of each layer."""
+    maker = {name: at for at, layer in enumerate(plan.program.layers) for name in layer.outputs}
+    return [tuple(maker[name] for name in layer.inputs if name in maker) for layer in plan.program.layers]
 
 
-def _produced(plan: Plan) -> list[Slot]:
-    """External slots that a layer fills."""
-    made = {name for layer in plan.program.layers for name in layer.outputs}
-    return [slot for slot in plan.slots if slot.memory == "ext" and slot.tensor in made]
-
-
-def _bytes(view: View) -> int:
-    return view.tile.h * view.tile.w * view.tile.n
+def _until(transfers: Iterable[Moving], view: View) -> int:
+    """When the last of the transfers that meet a view is done."""
+    begin, end, memory = view.offset, view.end, view.memory
+    met = (moving.done for moving in transfers if moving.view.memory == memory and moving.view.meets(begin, end))
+    return max(met, default=0)

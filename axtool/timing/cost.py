@@ -16,8 +16,8 @@ from axtool.ops.elements import in_bytes, in_numbers, is_wide, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
-from axtool.target import Target
-from axtool.timing.array import array_fills, hops, weight_factor, work
+from axtool.target import DEFAULT_COSTS, Target
+from axtool.timing.array import WINOGRAD_WEIGHTS, array_fills, hops, takes_winograd, weight_factor, work
 from axtool.types import Layer, Program, Tile
 
 PLACELESS = ("add", "mul", "lut", "requantize", "transpose")  # a box needs as much of its inputs wherever it lies
@@ -60,6 +60,7 @@ class CostModel:
 
     def __init__(self, program: Program, target: Target) -> None:
         self.program, self.target = program, target
+        self._costs = {**DEFAULT_COSTS, **target.costs}
         self._known: dict[tuple[object, ...], Cost] = {}
         self._dims = [_dims(layer, program) for layer in program.layers]
 
@@ -93,7 +94,7 @@ class CostModel:
         ins, out = self._dims[at]
         job = Job(layer.op, ins[part if layer.op == "concat" else 0], out, layer.attrs, tile, part)
         boxes, port_bytes = self._port_bytes(layer, job, ins, inside)
-        port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + boxes * self.target.costs["flow"])
+        port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + boxes * self._costs["flow"])
         if layer.op in MAC_OPS:
             return self._mac(layer, job, port_bytes, port, inside)
         compute, pipelined = self._compute(layer, tile, part), self.target.engines.pipelined
@@ -110,10 +111,10 @@ class CostModel:
         An input of 16 bits takes the steps, and the array's shifts, of several passes. Transfers run beside the MACs:
         only what exceeds them is charged.
         """
-        target, costs = self.target, self.target.costs
+        target, costs = self.target, self._costs
         passes = costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
         depth = self._depth(layer, job.in_dims[2])
-        factor = weight_factor(layer, depth, target)
+        factor = WINOGRAD_WEIGHTS if takes_winograd(layer, depth, target.array) else 1.0
         job = in_numbers(job) if is_wide(job.op) else job
         tile, outputs = job.tile, self._tiles(job.tile) * job.tile.n
         todo = work(layer, tile, depth, job.out_dims[2], target.array)
@@ -140,7 +141,7 @@ class CostModel:
         )
 
     def _compute(self, layer: Layer, tile: Tile, part: int) -> int:
-        costs, op = self.target.costs, narrow(layer.op)
+        costs, op = self._costs, narrow(layer.op)
         match op:
             case "lut" if in_bytes(layer.attrs) == 2:
                 each = costs["interpolate"]
@@ -159,7 +160,7 @@ class CostModel:
 
     def _moved(self, layer: Layer, tile: Tile) -> int:
         """Cycles of a copy by whole tiles, or of a gather by elements."""
-        costs, elements = self.target.costs, tile.h * tile.w * tile.n
+        costs, elements = self._costs, tile.h * tile.w * tile.n
         if layer.op in GATHERS or (layer.op == "slice" and set(layer.attrs["step"]) != {1}):
             lines = ceil(elements / self._array_pixels)
             return ceil(lines * costs["gather"] + elements * costs["gather_per_element"])

@@ -15,7 +15,11 @@ MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """The ledger of one layer, in cycles; `total` is its sum by construction. Bytes are of external memory."""
+    """The ledger of one layer, in cycles; `total` is its sum by construction.
+
+    Bytes read and written are of external memory; `near_bytes` are constants read from the memory beside the core.
+    `energy` is relative, in the unit of the target's weights (see `axtool.timing.energy`).
+    """
 
     index: int
     name: str
@@ -26,9 +30,12 @@ class LayerTime:
     macs: int
     read_bytes: int
     write_bytes: int
-    utilisation: float  # of the MAC array's peak, over all cycles of the layer
+    utilisation: float  # of the MAC array's peak, over all cycles; above 1 where Winograd saves products
     bound: str
     commands: int
+    near_bytes: int = 0
+    custom: bool = False  # an op that is no built-in one
+    energy: float | None = None  # None: the target gives no weights
 
     @property
     def total(self) -> int:
@@ -37,7 +44,7 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Timing:
-    """A plan on a chip: layers in order, and the events that a trace shows."""
+    """A plan on one core of a chip: layers in order, and the events that a trace shows, one lane for each engine."""
 
     target: str
     clock_hz: float
@@ -46,6 +53,7 @@ class Timing:
     ocm_bytes: int
     layers: tuple[LayerTime, ...]
     events: tuple[Event, ...] = field(default=(), repr=False)
+    cores: int = 1
 
     @property
     def total(self) -> int:
@@ -75,17 +83,42 @@ class Timing:
         return sum(layer.write_bytes for layer in self.layers)
 
     @property
+    def near_bytes(self) -> int:
+        return sum(layer.near_bytes for layer in self.layers)
+
+    @property
     def latency_s(self) -> float:
+        """Of one frame on one core, with the core's part of the bandwidths that the cores share."""
         return self.total / self.clock_hz
 
     @property
-    def frames_per_s(self) -> float:
+    def frames_per_s_per_core(self) -> float:
+        """Frames that one core finishes, one after the other."""
         return self.clock_hz / self.total if self.total else 0.0
 
     @property
+    def frames_per_s(self) -> float:
+        """Frames of all cores, each at work on one of its own."""
+        return self.cores * self.frames_per_s_per_core
+
+    @property
     def utilisation(self) -> float:
-        """The part of the MAC array's peak that the frame uses."""
-        return self.macs / (self.total * self.peak_macs_per_cycle) if self.total else 0.0
+        """The part of the MAC array's peak that the frame uses: all products over all cycles."""
+        return self._used(self.macs)
+
+    @property
+    def utilisation_outside_custom(self) -> float:
+        """The same without the products of custom ops, still over all cycles."""
+        return self._used(sum(layer.macs for layer in self.layers if not layer.custom))
+
+    @property
+    def energy(self) -> float | None:
+        """Relative energy of a frame; None where the target gives no weights."""
+        known = [layer.energy for layer in self.layers if layer.energy is not None]
+        return sum(known) if known else None
+
+    def _used(self, macs: int) -> float:
+        return macs / (self.total * self.peak_macs_per_cycle) if self.total else 0.0
 
     @property
     def bound(self) -> str:
@@ -101,11 +134,16 @@ class Timing:
             "ledger_cycles": self.ledger,
             "other_cycles": self.causes,
             "latency_ms": self.latency_s * 1e3,
+            "cores": self.cores,
             "frames_per_s": self.frames_per_s,
+            "frames_per_s_per_core": self.frames_per_s_per_core,
             "macs": self.macs,
             "mac_utilisation": self.utilisation,
+            "mac_utilisation_outside_custom": self.utilisation_outside_custom,
             "read_bytes": self.read_bytes,
             "write_bytes": self.write_bytes,
+            "near_bytes": self.near_bytes,
+            "energy": self.energy,
             "peak_ocm_bytes": self.peak_ocm_bytes,
             "ocm_bytes": self.ocm_bytes,
             "bound": self.bound,
@@ -116,7 +154,7 @@ class Timing:
 def words(
     ledger: Mapping[str, int], waits: Mapping[str, int] | None = None, amounts: Mapping[str, str] | None = None
 ) -> str:
-    """What bound a ledger: its largest category. `waits` splits external cycles into reads and writes."""
+    """What bound a ledger: its largest category. `waits` splits external cycles by what was waited for."""
     category = max(CATEGORIES, key=lambda name: (ledger[name], -CATEGORIES.index(name)))
     if not ledger[category]:
         return "nothing to do"
@@ -128,8 +166,9 @@ def words(
         "data_array": "transfers inside the array",
         "data_ocm": "the on-chip port",
         "data_external": "external memory",
-        "reads": "external reads",
-        "writes": "external writes",
+        "dma read": "external reads",
+        "near read": "reads of near memory",
+        "dma write": "external writes",
         "other": "fixed costs (entry, fence, drain)",
     }[category]
     amount = (amounts or {}).get(category, "")
@@ -160,6 +199,9 @@ def _layer_dict(layer: LayerTime) -> dict[str, Any]:
         "mac_utilisation": layer.utilisation,
         "read_bytes": layer.read_bytes,
         "write_bytes": layer.write_bytes,
+        "near_bytes": layer.near_bytes,
+        "energy": layer.energy,
+        "custom": layer.custom,
         "bound": layer.bound,
         "commands": layer.commands,
     }

@@ -128,6 +128,12 @@ def test_winograd_weights_enter_transformed():
     assert cost(conv(32, 32), target).array == 16 * 32 * 32 // 2
 
 
+def test_the_zeros_of_an_extended_kernel_do_not_enter_the_array():
+    target = changed(BLOCKED, array__weights_bytes_per_cycle=2)
+    program = conv(32, 32, 1, stride=2)
+    assert cost(program, changed(target, array__strided_weights="extended")) == cost(program, target)
+
+
 def test_a_flow_is_started_for_each_operand_and_the_output():
     net = Net(32, 32, 8)
     program = net.program(net.add("x", net.input("y", 32, 32, 8)))

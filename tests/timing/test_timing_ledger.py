@@ -14,6 +14,7 @@ from axtool.plan.build import plan
 from axtool.target import Target
 from axtool.target_file import load_target, set_values
 from axtool.timing.clock import time_plan
+from axtool.timing.lanes import LANES
 from axtool.timing.ledger import CATEGORIES, Timing
 from axtool.types import Command, Event, Plan, Program
 from tests.plan.hand_programs import Net, every_op, residual_net
@@ -61,18 +62,25 @@ def test_the_frame_is_entered_once_and_each_layer_drained(case):
 
 def test_the_events_of_a_lane_never_overlap(case):
     _, timing = case
-    for lane in ("array", "dma read", "dma write"):
+    assert {e.lane for e in timing.events} <= set(LANES)
+    for lane in LANES:
         events = [e for e in timing.events if e.lane == lane]
         assert all(a.end <= b.start for a, b in pairwise(events))
 
 
-def test_the_events_of_the_array_are_the_ledger(case):
+def test_every_event_is_of_the_category_of_its_lane(case):
     _, timing = case
-    spent = dict.fromkeys(CATEGORIES, 0)
-    for event in timing.events:
-        if event.lane == "array":
-            spent[event.category] += event.end - event.start
-    assert spent == timing.ledger
+    assert all(event.category == LANES[event.lane] for event in timing.events)
+
+
+def test_every_cycle_is_charged_to_the_first_busy_lane(case):
+    _, timing = case
+    owner = ["nothing"] * timing.total
+    for lane in reversed(LANES):
+        for event in timing.events:
+            if event.lane == lane:
+                owner[event.start : event.end] = [event.category] * (event.end - event.start)
+    assert {name: owner.count(name) for name in CATEGORIES} == timing.ledger
 
 
 def moves(made: Plan, timing: Timing) -> list[tuple[Command, Event]]:
@@ -140,15 +148,9 @@ def test_a_timing_is_the_same_every_time(case):
 def test_weights_that_arrive_behind_the_layer_in_front_cost_nothing():
     net = Net(128, 128, 32)
     timing = timed(net.program(net.conv(net.conv("x", 64), 64)))
+    work = [event.end for event in timing.events if not event.lane.startswith("dma")]
     assert timing.layers[1].read_bytes > 0
-    assert timing.layers[1].ledger["data_external"] == timing.total - _end_of_array_work(timing)
-
-
-def _end_of_array_work(timing: Timing) -> int:
-    """The array's last event of another category than waiting: what follows is the last store."""
-    last = [event for event in timing.events if event.lane == "array" and event.layer == len(timing.layers) - 1]
-    waiting = sum(event.end - event.start for event in last if event.category == "data_external")
-    return timing.total - waiting
+    assert timing.layers[1].ledger["data_external"] == timing.total - max(work)  # the last store alone
 
 
 def test_the_first_load_is_waited_for():

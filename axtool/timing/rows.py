@@ -1,0 +1,81 @@
+"""What each layer did and what it was charged -> its row of the timing, with what bound it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from axtool.ops.encoding import FIELDS
+from axtool.ops.moves import COPIES, GATHERS
+from axtool.target import Target
+from axtool.timing.array import array_fills, peak_macs
+from axtool.timing.energy import relative_energy
+from axtool.timing.lanes import TRANSFERS
+from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, mib, share, words
+from axtool.timing.sweep import Charges, totals
+from axtool.types import Layer, Program
+
+
+@dataclass
+class Account:
+    """What the commands of one layer have done so far. Bytes of external and near memory are those of transfers."""
+
+    macs: int = 0
+    port_bytes: int = 0
+    read_bytes: int = 0
+    near_bytes: int = 0
+    write_bytes: int = 0
+    commands: int = 0
+
+
+def layer_rows(
+    program: Program, target: Target, accounts: Sequence[Account], charges: Charges
+) -> tuple[LayerTime, ...]:
+    """One row a layer, in order; a layer without commands has zeros."""
+    return tuple(_row(at, layer, program, target, accounts[at], charges) for at, layer in enumerate(program.layers))
+
+
+def _row(at: int, layer: Layer, program: Program, target: Target, account: Account, charges: Charges) -> LayerTime:
+    ledger = totals(CATEGORIES, charges.ledger[at])
+    total, peak = sum(ledger.values()), peak_macs(target)
+    external = account.read_bytes + account.write_bytes
+    amounts = {
+        "mac": f"{share(account.macs, ledger['mac'] * peak)} of it in use",
+        "compute": _busy(layer, program, target),
+        "data_ocm": _moved(layer, target, account.port_bytes, ledger["data_ocm"]),
+        "dma read": f"{mib(account.read_bytes)} at {target.read_bytes_per_cycle:.1f} B/cycle",
+        "dma write": f"{mib(account.write_bytes)} at {target.write_bytes_per_cycle:.1f} B/cycle",
+        "near read": f"{mib(account.near_bytes)} at {target.memory.near_bytes_per_cycle or 0:.1f} B/cycle",
+    }
+    return LayerTime(
+        index=at,
+        name=layer.name or layer.outputs[0],
+        op=layer.op,
+        origin=layer.origin,
+        ledger=ledger,
+        causes=totals(CAUSES, charges.causes[at]),
+        macs=account.macs,
+        read_bytes=account.read_bytes,
+        write_bytes=account.write_bytes,
+        utilisation=account.macs / (total * peak) if total else 0.0,
+        bound=words(ledger, totals(TRANSFERS, charges.waits[at]), amounts),
+        commands=account.commands,
+        near_bytes=account.near_bytes,
+        custom=layer.op not in FIELDS,
+        energy=relative_energy(target, account.macs, account.port_bytes, account.near_bytes, external),
+    )
+
+
+def _moved(layer: Layer, target: Target, port_bytes: int, cycles: int) -> str:
+    """What crossed the on-chip port, and how fast: ops that only move data are slower than the port."""
+    moves = layer.op in (*COPIES, *GATHERS)
+    rate = port_bytes / cycles if moves and cycles else target.memory.ocm_bytes_per_cycle
+    return f"{mib(port_bytes)} at {rate:.3g} B/cycle"
+
+
+def _busy(layer: Layer, program: Program, target: Target) -> str:
+    """How many of the array's elements have an output pixel, on average over the tiles that the layer fills."""
+    array = target.array
+    _, h, w, _ = program.tensors[layer.outputs[0]].shape
+    elements = array_fills(array, h, w) * array.rows * array.columns
+    return f"{share(h * w, elements)} of the elements"
