@@ -114,6 +114,18 @@ def leave_one_out(
     ]
 
 
+def fit_line(points: Iterable[tuple[float, float, float]]) -> float:
+    """The x for which `base + slope * x` meets what is published best, by the squares of relative errors.
+
+    `points` are (published, base, slope). Raises ValueError where no point depends on x.
+    """
+    scaled = [(1 - base / published, slope / published) for published, base, slope in points]
+    weight = sum(slope**2 for _, slope in scaled)
+    if not weight:
+        raise ValueError("no point depends on the constant")
+    return sum(missing * slope for missing, slope in scaled) / weight
+
+
 def _ranks(values: Sequence[float]) -> list[float]:
     order = sorted(range(len(values)), key=lambda at: values[at])
     ranks = [0.0] * len(values)

@@ -204,7 +204,7 @@ def test_a_pyramid_gives_the_same_bits_in_any_memory(kib: int):
 def test_slices_of_weights_are_as_wide_as_the_room_allows():
     net = Net(7, 7, 256)
     program = net.program(net.conv("x", 512))
-    few, many = (plan(program, sized(kib * 1024)) for kib in (160, 640))
+    few, many = (plan(program, sized(kib * 1024)) for kib in (80, 640))
     widths = [{c.tile.n for c in built.commands if c.kind == "compute"} for built in (few, many)]
     assert max(widths[0]) < max(widths[1])
 

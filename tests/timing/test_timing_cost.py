@@ -9,15 +9,22 @@ import pytest
 
 from axtool.plan.build import plan
 from axtool.plan.tile_boxes import grid
-from axtool.target_file import load_target
+from axtool.target_file import load_target, set_values
 from axtool.timing.array import peak_macs
 from axtool.timing.clock import time_plan
 from axtool.timing.cost import CostModel
 from axtool.types import Program, Tile
 from tests.plan.hand_programs import Net, every_op
 
-CHIP = load_target("qc-u-1d5-8mb")
 DRAIN, REQUANTIZE, SHIFT, PORT = 3, 10.3, 6.05, 64
+CHIP = set_values(
+    load_target("qc-u-1d5-8mb"),
+    {
+        "costs.mac_drain": DRAIN, "costs.requantize": REQUANTIZE, "costs.add": REQUANTIZE, "costs.array_shift": SHIFT,
+        "costs.window_shift": 0, "costs.flow": 0, "costs.copy_per_kib": 55, "costs.gather": 28,
+        "costs.gather_per_element": 0.24, "memory.ocm_bytes_per_cycle": PORT,
+    },
+)  # fmt: skip
 
 
 def cost(program: Program, tile: Tile, part: int = 0):
