@@ -240,9 +240,14 @@ class _Clock:
 
 
 def _makers(plan: Plan) -> list[tuple[int, ...]]:
-    """The layers that make the inputs of each layer."""
+    """The layers with commands that make the inputs of each layer, through layers that are done in place."""
+    working = {command.layer for command in plan.commands if command.kind not in ("load", "store")}
     maker = {name: at for at, layer in enumerate(plan.program.layers) for name in layer.outputs}
-    return [tuple(maker[name] for name in layer.inputs if name in maker) for layer in plan.program.layers]
+    found: list[tuple[int, ...]] = []
+    for layer in plan.program.layers:
+        direct = [maker[name] for name in layer.inputs if name in maker]
+        found.append(tuple(dict.fromkeys(m for at in direct for m in ((at,) if at in working else found[at]))))
+    return found
 
 
 def _until(transfers: Iterable[Moving], view: View) -> int:
