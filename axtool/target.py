@@ -9,6 +9,7 @@ from typing import Literal
 Fold = Literal["none", "row", "window"]
 Activations = Literal["resident", "external"]
 StridedWeights = Literal["plain", "extended"]
+Grouped = Literal["groups", "dense"]
 
 
 # Primitive costs that a file may leave out, and what that means.
@@ -36,6 +37,7 @@ class Array:
     row, or the whole window. It applies to layers of fewer than `fold_below` input channels, to all without it.
     `winograd` divides the steps of ungrouped, undilated 3x3 convolutions of stride 1 that fill the input-channel lanes.
     `strided_weights` extended: a kernel is stored with each side rounded up to a multiple of its stride.
+    `grouped` dense: a convolution in groups, other than a depthwise one, runs as one without, zeros between its groups.
     """
 
     rows: int  # output rows
@@ -49,6 +51,7 @@ class Array:
     depthwise: Depthwise | None = None  # None: the array with one input channel
     weights_bytes_per_cycle: float | None = None  # None: weights enter the array behind the MACs, however many
     strided_weights: StridedWeights = "plain"
+    grouped: Grouped = "groups"
 
 
 @dataclass(frozen=True, slots=True)

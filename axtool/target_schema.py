@@ -8,7 +8,7 @@ from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from axtool.target import Activations, Fold, StridedWeights
+from axtool.target import Activations, Fold, Grouped, StridedWeights
 
 SCHEMA = "axtool.target/1"
 ORIGINS = ("fact", "natural", "fitted", "set")
@@ -114,6 +114,7 @@ class ArraySection(Section):
     depthwise: DepthwiseSection | None = None
     weights_bytes_per_cycle: BytesPerCycle | None = None
     strided_weights: StridedWeights = "plain"
+    grouped: Grouped = "groups"
 
 
 class MemorySection(Section):

@@ -42,8 +42,10 @@ def work(layer: Layer, tile: Tile, depth: int, cout: int, array: Array) -> Work:
         blocks = kh * kw
         channels = ceil(tile.n / array.output_channels)
     else:
-        blocks = _blocks(kh, kw, depth, array)
-        channels = _output_blocks(tile.n, cout // layer.attrs["group"], array.output_channels)
+        group = int(layer.attrs["group"])
+        dense = runs_dense(layer, array)
+        blocks = _blocks(kh, kw, depth * group if dense else depth, array)
+        channels = _output_blocks(tile.n, cout if dense else cout // group, array.output_channels)
     saved = array.winograd if takes_winograd(layer, depth, array) else 1.0
     return Work(array_fills(array, tile.h, tile.w), channels, blocks * array.cycles / saved, blocks)
 
@@ -74,17 +76,24 @@ def takes_winograd(layer: Layer, depth: int, array: Array) -> bool:
     )
 
 
+def runs_dense(layer: Layer, array: Array) -> bool:
+    """Whether the array computes a convolution in groups as one without, zeros between the groups."""
+    return array.grouped == "dense" and narrow(layer.op) == "conv" and int(layer.attrs["group"]) > 1
+
+
 def weight_factor(layer: Layer, depth: int, target: Target) -> float:
     """Bytes that the chip reads for each byte of the layer's weights.
 
     16/9 with Winograd, since kernels come transformed. Where strided kernels are extended, each side counts as the next
-    multiple of its stride.
+    multiple of its stride. As many as there are groups, where the zeros between them are stored.
     """
     if layer.op not in MAC_OPS:
         return 1.0
     array = target.array
     if takes_winograd(layer, depth, array):
         return WINOGRAD_WEIGHTS
+    if runs_dense(layer, array):
+        return float(layer.attrs["group"])
     if array.strided_weights == "extended" and narrow(layer.op) == "conv":
         sides = zip(layer.attrs["kernel"], layer.attrs["stride"], strict=True)
         kh, kw = (ceil(k / s) * s / k for k, s in sides)

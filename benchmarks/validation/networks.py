@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.validation import mobile, plain, residual, yolo
+from benchmarks.validation import detectors, embedded, mobile, plain, residual, yolo, yolo_later
 from benchmarks.validation.shapes import Built
 
 TORCHVISION = "torchvision documentation, table of classification weights"
@@ -17,6 +17,10 @@ HE = "He et al. 2015, Deep residual learning, table 1"
 SLIM = "TensorFlow models, research/slim README"
 ULTRALYTICS = "Ultralytics documentation, model tables"
 DARKNET = "Darknet model page"
+YOLOX = "Ge et al. 2021, YOLOX, table 6"
+YOLO_V7 = "Wang et al. 2022, YOLOv7, table 2"
+YOLO_V10 = "Wang et al. 2024, YOLOv10, table 1"
+OSNET = "Zhou et al. 2019, Omni-scale feature learning, table 6"
 VITIS = "Vitis AI 2.5 model zoo, GOPs of the network"
 
 
@@ -77,4 +81,37 @@ NETWORKS: dict[str, Network] = {
        for name, gmacs, mparams in (("n", 2.25, 1.87), ("s", 8.25, 7.23), ("m", 24.5, 21.2), ("l", 54.55, 46.5))},
     **{f"yolov8{name}": Network(partial(yolo.yolo_v8, name), gmacs, mparams, ULTRALYTICS)
        for name, gmacs, mparams in (("n", 4.35, 3.15), ("s", 14.3, 11.2), ("m", 39.45, 25.9), ("l", 82.6, 43.7))},
+    **{f"yolo11{name}": Network(partial(yolo_later.yolo_11, name), gmacs, mparams, ULTRALYTICS)
+       for name, gmacs, mparams in (("n", 3.25, 2.62), ("s", 10.75, 9.44), ("m", 34.0, 20.1), ("l", 43.45, 25.3),
+                                    ("x", 97.45, 56.9))},
+    **{f"yolo11{name}-{task}": Network(partial(yolo_later.yolo_11, name, size, classes, task), None, None, "")
+       for name in "nl" for task, size, classes in (("pose", 640, 1), ("seg", 640, 80), ("obb", 1024, 15))},
+    **{f"yolov8{name}-{task}": Network(partial(yolo.yolo_v8, name, size, classes, task), None, None, "")
+       for name in "nsml" for task, size, classes in (("pose", 640, 1), ("seg", 640, 80), ("obb", 1024, 15))},
+    "yolov9t": Network(partial(yolo_later.yolo_v9, "t"), None, None, ""),
+    "yolov9s": Network(partial(yolo_later.yolo_v9, "s"), 13.35, 7.2, ULTRALYTICS),
+    "yolov9m": Network(partial(yolo_later.yolo_v9, "m"), 38.4, 20.1, ULTRALYTICS),
+    "yolov9c": Network(yolo_later.yolo_v9c, 51.05, 25.3, ULTRALYTICS),
+    "gelan-s": Network(partial(yolo_later.yolo_v9, "s", grouped=True), None, None, ""),
+    "gelan-m": Network(partial(yolo_later.yolo_v9, "m", grouped=True), None, None, ""),
+    **{f"yolov10{name}": Network(partial(yolo_later.yolo_v10, name), gmacs, mparams, YOLO_V10)
+       for name, gmacs, mparams in (("n", 3.35, 2.3), ("s", 10.8, 7.2), ("b", 46.0, 19.1))},
+    "yolov3-640": Network(partial(yolo.yolo_v3, 640), None, None, ""),
+    "yolov7": Network(detectors.yolo_v7, 52.35, 36.9, YOLO_V7),
+    "yolov7-640x480": Network(partial(detectors.yolo_v7, 480, 640), None, None, ""),
+    "yolov7-tiny": Network(detectors.yolo_v7_tiny, 2.915, 6.2, YOLO_V7),
+    "yolox-s": Network(partial(detectors.yolo_x, 0.33, 0.5), 13.4, 8.97, YOLOX),
+    "yolox-m": Network(partial(detectors.yolo_x, 0.67, 0.75), 36.9, 25.3, YOLOX),
+    "yolox-x-1440": Network(partial(detectors.yolo_x, 1.33, 1.25, 800, 1440, 1), None, None, ""),
+    "retinaface-resnet50": Network(partial(detectors.retinaface, "resnet50", 840), None, None, ""),
+    "retinaface-mobile": Network(partial(detectors.retinaface, "mobile", 640), None, None, ""),
+    **{f"mobilenet-v4-{name}": Network(partial(embedded.mobilenet_v4, name, size), None, None, "")
+       for name, size in (("small", 224), ("medium", 224), ("large", 384))},
+    **{f"efficientnet-{name}-224": Network(partial(embedded.efficientnet, width, depth), None, None, "")
+       for name, width, depth in (("b1", 1.0, 1.1), ("b2", 1.1, 1.2), ("b3", 1.2, 1.4), ("b4", 1.4, 1.8))},
+    "resnet10t": Network(embedded.resnet_10t, None, None, ""),
+    "osnet": Network(embedded.osnet, 0.979, 2.2, OSNET),
+    "fastdepth": Network(embedded.fast_depth, None, None, ""),
+    "unet-256": Network(partial(embedded.unet, 256), None, None, ""),
+    "unet-512": Network(partial(embedded.unet, 512), None, None, ""),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from benchmarks.validation.shapes import Built, Shapes, finish
+from benchmarks.validation.yolo_later import task_heads
 
 V5_SIZES = {"n": (0.33, 0.25), "s": (0.33, 0.5), "m": (0.67, 0.75), "l": (1.0, 1.0), "x": (1.33, 1.25)}
 V8_SIZES = {"n": (0.33, 0.25, 1024), "s": (0.33, 0.5, 1024), "m": (0.67, 0.75, 768), "l": (1.0, 1.0, 512),
@@ -91,7 +92,8 @@ def yolo_v5(size_name: str, size: int = 640, classes: int = 80) -> Built:
     return finish(net, *(net.conv(x, 3 * (classes + 5)) for x in (o3, o4, o5)))
 
 
-def yolo_v8(size_name: str, size: int = 640, classes: int = 80) -> Built:
+def yolo_v8(size_name: str, size: int = 640, classes: int = 80, task: str = "detect") -> Built:
+    """`task` is detect, pose, seg or obb."""
     depth, width, most = V8_SIZES[size_name]
     net = Shapes(f"yolov8{size_name}", size)
 
@@ -122,7 +124,7 @@ def yolo_v8(size_name: str, size: int = 640, classes: int = 80) -> Built:
     for x in (o3, o4, o5):
         for inner, cout in ((box, 64), (cls, classes)):
             heads.append(net.conv(net.conv(net.conv(x, inner, 3, act="silu"), inner, 3, act="silu"), cout))
-    return finish(net, *heads)
+    return finish(net, *heads, *task_heads(net, (o3, o4, o5), task, channels(256)))
 
 
 def _sppf(net: Shapes, x: str) -> str:

@@ -162,3 +162,18 @@ def test_the_total_of_pipelined_engines_is_that_of_the_busiest():
     turns, beside = cost(program, CHIP), cost(program, changed(CHIP, engines__pipelined="true"))
     assert turns.total == turns.mac + turns.compute + turns.data_array + turns.data_ocm
     assert beside.total == max(beside.mac, beside.compute, beside.port, beside.array) < turns.total
+
+
+@pytest.mark.parametrize(("grouped", "blocks", "factor"), [("groups", 4 * 9, 1.0), ("dense", 9 * ceil(64 / 16), 4.0)])
+def test_a_convolution_in_groups_runs_by_group_or_with_zeros_between_them(grouped: str, blocks: int, factor: float):
+    program, target = conv(64, 64, group=4), changed(BLOCKED, array__grouped=grouped, array__output_channels=64)
+    model = CostModel(program, target)
+    assert cost(program, target).mac == 32 * blocks
+    assert model.weight_factor(0) == factor
+    assert cost(program, target).macs == 256 * 64 * 9 * 16
+
+
+def test_a_depthwise_layer_is_never_run_as_a_dense_one():
+    net = Net(16, 16, 24)
+    program = net.program(net.depthwise("x"))
+    assert cost(program, changed(BLOCKED, array__grouped="dense")) == cost(program, BLOCKED)
