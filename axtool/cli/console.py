@@ -138,6 +138,7 @@ UNITS = {
     "comparing": "samples",
     "comparing layers": "samples",
     "verifying": "samples",
+    "sweeping": "configurations",
 }
 SURE_S = 1.0  # the first parts load and warm up: before so many seconds no pace is known
 

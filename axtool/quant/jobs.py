@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
-import signal
 import tempfile
-import threading
-from collections.abc import Collection, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing.process import BaseProcess
+from collections.abc import Collection
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from axtool.errors import EnvironmentFault
 from axtool.inputs.samples import Samples
+from axtool.processes import processes, without_interrupts
 
 if TYPE_CHECKING:
     from axtool.quant.observe import Progress, Seen, Work
@@ -37,9 +30,9 @@ def observe_in_processes(
     with tempfile.TemporaryDirectory(prefix="axtool-") as folder:
         path = Path(folder) / "work"
         path.write_bytes(pickle.dumps(work))
-        with _pool(jobs) as pool:
+        with processes(jobs) as pool:
             futures: dict[Future[tuple[Seen, Seen]], range] = {}
-            with _without_interrupts():  # the processes begin with the first part
+            with without_interrupts():  # the processes begin with the first part
                 for part in range(parts):
                     indices = range(part, len(samples), parts)
                     futures[pool.submit(_observe_part, str(path), samples.select(indices), indices, held)] = indices
@@ -50,58 +43,6 @@ def observe_in_processes(
         for seen, more in zip(first, result, strict=True):
             seen.merge(more)
     return first
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that are gone when the block is left. When it fails, or is interrupted, what they do is given up."""
-    others = set(multiprocessing.active_children())
-    # A fresh interpreter: a forked one would inherit the threads of onnxruntime in the middle of their work.
-    with _without_interrupts():  # the tracker of what processes share begins here
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
-    try:
-        yield pool
-    except BrokenProcessPool as error:
-        raise EnvironmentFault(
-            "a calibrating process ended before its work", hint="it may have run out of memory: try --jobs 1",
-            code="lost-process",
-        ) from error  # fmt: skip
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            if process not in others:
-                process.terminate()
-        raise
-    finally:
-        pool.shutdown()
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C, and SIGHUP of a terminal that closes, reach all processes of it at once. Those that start in this block
-    never see them, not even while they import: a blocked signal is inherited. Here they come when the block ends.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin() -> None:
-    """Runs first in each process: only the parent says that the work ends, and its own end says so too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _report(futures: dict[Future[tuple[Seen, Seen]], range], total: int, progress: Progress | None) -> None:

@@ -24,10 +24,7 @@ PLAIN = (
 
 def arrange(document: Mapping[str, Any], *, by: str = "layer", sort: str = "index") -> list[Row]:
     """The rows to show: layers, or their sums by segment or op; sorted, the largest first except by index and name."""
-    if by not in GROUPS:
-        raise UsageError(f"--by {by}", hint=nearest(by, GROUPS), code="bad-option")
-    if sort not in KEYS:
-        raise UsageError(f"--sort {sort}", hint=nearest(sort, KEYS), code="bad-option")
+    require_known(by=by, sort=sort)
     peak = document["peak_macs_per_cycle"]
     rows = [{**layer, "layers": 1} for layer in document["layers"]]
     if by == "segment":
@@ -40,6 +37,14 @@ def arrange(document: Mapping[str, Any], *, by: str = "layer", sort: str = "inde
         rows = [_sum(group, index, peak, op=op, name="") for index, (op, group) in enumerate(ops.items())]
     rows.sort(key=_order(sort))
     return rows
+
+
+def require_known(*, by: str, sort: str) -> None:
+    """Raise UsageError, with the nearest names, for rows or an order that there are not."""
+    if by not in GROUPS:
+        raise UsageError(f"--by {by}", hint=nearest(by, GROUPS), code="bad-option")
+    if sort not in KEYS:
+        raise UsageError(f"--sort {sort}", hint=nearest(sort, KEYS), code="bad-option")
 
 
 def _order(sort: str) -> Callable[[Row], tuple[Any, ...]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
 from axtool.report.bars import bars
 from axtool.report.profiled import largest
-from axtool.report.tables import folded, table
+from axtool.report.tables import PROSE_WIDTH, folded, room, table
 from axtool.report.units import large, seconds, size
 
 LEGEND = (
-    "mac: MAC array; compute: ALU; data_array: transfers inside the array; data_ocm: on-chip memory;\n"
-    "data_external: external memory; other: entry, fence, drain. Every cycle is in one of them."
+    "mac: MAC array; compute: ALU; data_array: transfers inside the array; data_ocm: on-chip memory; data_external: "
+    "external memory; other: entry, fence, drain. Every cycle is in one of them. MAC use: of the array's peak, in all "
+    "cycles; in mac: in the mac cycles alone."
 )
 REASONS = 5  # rows whose reason is said below the table, where it has no room in it
 
@@ -28,7 +30,7 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
             folded(summary(document)),
             "",
             bars(document["ledger_cycles"], document["other_cycles"]),
-            folded(LEGEND),
+            textwrap.fill(LEGEND, room() or PROSE_WIDTH),
             *(() if "because" in shown.splitlines()[0] else _reasons(rows)),
             *(f"failed: {line}" for line in document["exceeded"]),
         )
@@ -41,7 +43,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
     ops = any(row["op"] for row in rows)
     name = "layers" if any(row["layers"] > 1 for row in rows) else "layer"
     columns = (
-        "#", "op", name, "MACs", "cycles", "share", "MAC use", "in MAC cycles", "read", "written", "spilled",
+        "#", "op", name, "MACs", "cycles", "share", "MAC use", "in mac", "read", "written", "spilled",
         "bound by", "because",
     )  # fmt: skip
     cells = [

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
-from axtool.report.schemas_profile import Profile, Targets
+from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
 
 
 class Device(Part):
@@ -305,6 +305,8 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "run": Run,
         "info": Info,
         "profile": Profile,
+        "profile.compare": ProfileCompare,
+        "profile.sweep": ProfileSweep,
         "verify": Verify,
         "targets": Targets,
         "axzoo.list": ZooList,

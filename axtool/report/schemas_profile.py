@@ -63,6 +63,100 @@ class Profile(Document, Utilised):
     layers: list[ProfileRow]
 
 
+class Side(Part):
+    model: str
+    target: str
+    clock_hz: float
+    cores: int
+
+
+class Figure(Part):
+    """A total, or the cycles of a category. Differences are other less this."""
+
+    figure: str
+    this: float | None
+    other: float | None
+    difference: float | None
+    ratio: float | None = Field(description="Other over this; null where this has none.")
+
+
+class ComparedRow(Part):
+    """Layers that came from the same ONNX nodes, or all of one op or segment."""
+
+    name: str
+    op: str
+    matched: Literal["both", "this", "other"] = Field(description="Which side has such layers.")
+    this_layers: list[str]
+    other_layers: list[str]
+    this_cycles: int
+    other_cycles: int
+    this_macs: int
+    other_macs: int
+    this_read_bytes: int
+    other_read_bytes: int
+    this_write_bytes: int
+    other_write_bytes: int
+    this_spilled_bytes: int
+    other_spilled_bytes: int
+    difference_cycles: int
+    difference_ledger_cycles: Ledger
+
+
+class ProfileCompare(Document):
+    schema_: Literal["axtool.profile.compare/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    modelled: Literal[True]
+    this: Side
+    other: Side
+    totals: list[Figure]
+    categories: list[Figure]
+    layers: list[ComparedRow]
+    ops: list[ComparedRow]
+    segments: list[ComparedRow]
+    exceeded: list[str] = Field(description="Of the limits, by this.")
+
+
+class SweptAxis(Part):
+    key: str
+    values: list[str]
+
+
+class SweptPoint(Part):
+    """One combination; the figures are null where there are none."""
+
+    values: dict[str, str]
+    status: Literal["ok", "does not fit", "refused"]
+    reason: str = Field(description="Why there are no figures; empty where there are.")
+    target: str | None
+    clock_hz: float | None
+    cores: int | None
+    cycles: int | None
+    latency_ms: float | None
+    frames_per_s: float | None
+    mac_utilisation: float | None
+    ledger_cycles: Ledger | None
+    peak_ocm_bytes: int | None
+    ocm_bytes: int | None
+    external_read_bytes: int | None
+    external_write_bytes: int | None
+    external_bytes: int | None
+    spilled_bytes: int | None
+    bound: str | None = Field(description="The category with the most cycles.")
+    exceeded: list[str]
+
+
+class ProfileSweep(Document):
+    """Failed when nothing fits, or when limits are set and no configuration holds them."""
+
+    schema_: Literal["axtool.profile.sweep/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    model: str
+    modelled: Literal[True]
+    axes: list[SweptAxis]
+    summary: str
+    points: list[SweptPoint] = Field(description="In the order of the product, the last axis the fastest.")
+
+
 class TargetRow(Part):
     name: str
     description: str

@@ -137,6 +137,15 @@ def test_a_chip_that_is_too_small_is_exit_6(tiny_models: Tiny) -> None:
         (("--sort", "cycle"), "bad-option", "did you mean cycles?"),
         (("--target", "qc-u-1d7"), "unknown-target", "qc-u-1d7-16mb"),
         (("--csv", "no/rows.csv"), "no-such-folder", "rows.csv"),
+        (("--max-latency", "5 parsecs"), "bad-option", "--max-latency 5 parsecs"),
+        (("--max-external-bytes", "much"), "bad-option", "--max-external-bytes much"),
+        (("--sweep", "clock_hz=1,2", "--trace", "t.json"), "bad-option", "--sweep and --trace do not go together"),
+        (("--sweep", "clock_hz=1,2", "--by", "op"), "bad-option", "--sweep and --by do not go together"),
+        (("--sweep", "clock_hz=1,2", "--compare", "b.axm"), "bad-option", "--sweep and --compare do not go together"),
+        (("--compare", "b.axm", "--trace", "t.json"), "bad-option", "--compare and --trace do not go together"),
+        (("--compare", "b.axm"), "file-not-found", "b.axm"),
+        (("--jobs", "2"), "bad-option", "--jobs is about --sweep"),
+        (("--sweep", "clock_hz="), "bad-option", "a value is empty"),
     ],
 )
 def test_bad_options_of_profile_are_refused(
@@ -146,6 +155,55 @@ def test_bad_options_of_profile_are_refused(
     assert (ran.code, ran.document["error"]["code"]) == (2, code), ran.err
     assert said in ran.err
     assert list(work.iterdir()) == []
+
+
+def test_a_sweep_shows_what_does_not_fit_and_goes_on(tiny_models: Tiny, work: Path) -> None:
+    ran = axtool("profile", tiny_models / "cls.axm", "--sweep", "memory.ocm_bytes=64,16MiB", "--csv", "rows.csv")
+    assert ran.code == 0
+    assert "1 of 2 configurations fits" in ran.out
+    assert [row["status"] for row in read_csv()] == ["does not fit", "ok"]
+    assert "sweeping: 2/2 configurations" in ran.err
+
+
+def test_a_sweep_in_which_nothing_fits_is_exit_6_with_the_table(tiny_models: Tiny) -> None:
+    ran = axtool("profile", tiny_models / "cls.axm", "--sweep", "memory.ocm_bytes=64,128", "--json")
+    assert (ran.code, ran.document["status"], len(ran.document["points"])) == (6, "failed", 2)
+
+
+def test_limits_of_a_sweep_fail_it_only_where_no_configuration_holds_them(tiny_models: Tiny) -> None:
+    words = ("profile", tiny_models / "cls.axm", "--sweep", "clock_hz=1MHz,1GHz", "--json", "--max-latency")
+    ran = axtool(*words, "1ms")
+    assert (ran.code, [len(point["exceeded"]) for point in ran.document["points"]]) == (0, [1, 0])
+    assert axtool(*words, "1ns").code == 1
+
+
+def test_a_comparison_names_both_sides_and_their_rows_go_into_a_file(tiny_models: Tiny, work: Path) -> None:
+    words = ("profile", tiny_models / "cls.axm", "--compare", tiny_models / "cls.onnx", "--csv", "rows.csv")
+    ran = axtool(*words)
+    assert ran.code == 0
+    assert "cls.axm on qc-u-1d7-16mb" in ran.out
+    assert "cls.onnx on qc-u-1d7-16mb" in ran.out
+    assert {row["matched"] for row in read_csv()} == {"both"}
+    assert all(row["difference_cycles"] == "0" for row in read_csv())
+
+
+def test_a_model_is_compared_with_itself_on_another_chip(tiny_models: Tiny) -> None:
+    words = ("profile", tiny_models / "cls.onnx", "--compare-target", "qc-u-1d5-8mb", "--json")
+    document = axtool(*words).document
+    assert (document["this"]["target"], document["other"]["target"]) == ("qc-u-1d7-16mb", "qc-u-1d5-8mb")
+    assert all(row["matched"] == "both" for row in document["layers"])
+
+
+def test_directives_change_what_is_planned(tiny_models: Tiny, work: Path) -> None:
+    name = axtool("profile", tiny_models / "cls.onnx", "--json").document["layers"][0]["name"]
+    entry = f"{{layers: '{name}', tile: {{rows: 2}}}}"
+    Path("d.yaml").write_text(f"schema: axtool.directives/1\ndirectives: [{entry}]\n")
+    words = ("profile", tiny_models / "cls.onnx", "--json")
+    tiled = axtool(*words, "--directives", "d.yaml").document
+    assert tiled["layers"][0]["commands"] > axtool(*words).document["layers"][0]["commands"]
+    Path("d.yaml").write_text("schema: axtool.directives/1\ndirectives: [{layers: nothing, tile: {rows: 2}}]\n")
+    ran = axtool(*words, "--directives", "d.yaml")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "unmatched-directive")
 
 
 def test_targets_are_listed_shown_and_checked() -> None:

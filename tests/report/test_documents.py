@@ -37,6 +37,20 @@ def documents(folder: Path) -> dict[str, tuple[Any, ...]]:
         "profile axm": (axtool, "profile", two),
         "profile onnx": (axtool, "profile", source),
         "profile over a limit": (axtool, "profile", cls, "--max-cycles", "1"),
+        "profile beside another": (axtool, "profile", cls, "--compare", two),
+        "profile on two chips": (axtool, "profile", source, "--compare-target", "qc-u-1d5-8mb", "--max-cycles", "1"),
+        "profile sweep": (
+            axtool,
+            "profile",
+            cls,
+            "--sweep",
+            "memory.ocm_bytes=64,4MiB",
+            "--sweep",
+            "clock_hz=1GHz,2GHz",
+        ),
+        "profile sweep over a limit": (axtool, "profile", cls, "--sweep", "clock_hz=1GHz", "--max-cycles", "1"),
+        "profile sweep too small": (axtool, "profile", cls, "--sweep", "memory.ocm_bytes=64"),
+        "profile sweep unknown": (axtool, "profile", cls, "--sweep", "memory=64"),
         "profile too small": (axtool, "profile", cls, "--set", "memory.ocm_bytes=64"),
         "verify": (axtool, "verify", cls, *against),
         "verify layers": (axtool, "verify", cls, *against, "--layers"),
@@ -79,7 +93,8 @@ def test_every_command_has_a_schema() -> None:
 
     names = [*typer.main.get_command(main.app).commands]  # type: ignore[attr-defined]
     names += [f"axzoo.{name}" for name in typer.main.get_command(zoo.app).commands]  # type: ignore[attr-defined]
-    assert set(names) | {"version", "error"} == set(SCHEMAS)
+    more = {"version", "error", "profile.compare", "profile.sweep"}
+    assert set(names) | more == set(SCHEMAS)
 
 
 @pytest.mark.parametrize("name", PAGES)

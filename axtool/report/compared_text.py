@@ -1,0 +1,108 @@
+"""A comparison of two profiles  ->  text: the rows, the totals and the categories, each as this, other, difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from axtool.report.profile_text import percent
+from axtool.report.tables import folded, table
+from axtool.report.units import large, seconds, size
+
+SHOWN: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "cycles": ("cycles", lambda value: f"{value:,.0f}"),
+    "latency_ms": ("latency", lambda value: seconds(value / 1e3)),
+    "frames_per_s": ("frames/s", lambda value: f"{value:,.1f}"),
+    "macs": ("MACs", large),
+    "mac_utilisation": ("MAC use", percent),
+    "peak_ocm_bytes": ("on-chip peak", size),
+    "external_read_bytes": ("external read", size),
+    "external_write_bytes": ("external written", size),
+    "external_bytes": ("external", size),
+    "spilled_bytes": ("spilled", size),
+}
+
+
+def compared_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], by: str = "layer") -> str:
+    """All of it. `rows` are those to show, each a layer, segment or op: the first of what `compared_rows` made."""
+    this, other = document["this"], document["other"]
+    return "\n".join(
+        (
+            _rows(rows, by),
+            "",
+            _figures("total", [(*SHOWN[row["figure"]], row) for row in document["totals"]]),
+            "",
+            _figures("category", [(row["figure"], SHOWN["cycles"][1], row) for row in document["categories"]]),
+            "",
+            folded(f"this: {_side(this)}\nother: {_side(other)}\nmodelled; differences are other less this"),
+            *(f"failed: {line}" for line in document["exceeded"]),
+        )
+    )
+
+
+def _side(side: Mapping[str, Any]) -> str:
+    return f"{side['model']} on {side['target']} at {side['clock_hz'] / 1e9:g} GHz"
+
+
+def _rows(rows: Sequence[Mapping[str, Any]], by: str) -> str:
+    cells = [
+        (
+            row["op"], row["name"], *_sides(row), _signed(row["difference_cycles"]),
+            _change(row["this_cycles"], row["other_cycles"]), _bytes(row), _mostly(row),
+        )
+        for row in rows
+    ]  # fmt: skip
+    columns = ("op", by, "this, cycles", "other, cycles", "difference", "", "external", "most of it")
+    if by != "layer":
+        columns, cells = columns[1:], [cell[1:] for cell in cells]
+    first = len(columns) - 7  # of the name
+    right, droppable = range(first + 1, first + 6), (*range(first), first + 5, first + 6)
+    return table(columns, cells, right=right, droppable=droppable, shorten=(first,))
+
+
+def _sides(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Cycles of both sides; a dash where a side has no such layer."""
+    return (
+        f"{row['this_cycles']:,}" if row["matched"] != "other" else "-",
+        f"{row['other_cycles']:,}" if row["matched"] != "this" else "-",
+    )
+
+
+def _bytes(row: Mapping[str, Any]) -> str:
+    moved = [row[f"{side}_read_bytes"] + row[f"{side}_write_bytes"] for side in ("this", "other")]
+    change = moved[1] - moved[0]
+    return f"{'+' if change > 0 else '-'}{size(abs(change))}" if change else "="
+
+
+def _mostly(row: Mapping[str, Any]) -> str:
+    """The category that changed most in the direction of the whole."""
+    whole, parts = row["difference_cycles"], row["difference_ledger_cycles"]
+    if not whole:
+        return "="
+    name = max(parts, key=lambda category: parts[category] if whole > 0 else -parts[category])
+    return f"{name} {_signed(parts[name])}"
+
+
+def _figures(title: str, rows: Sequence[tuple[str, Callable[[float], str], Mapping[str, Any]]]) -> str:
+    cells = []
+    for name, words, row in rows:
+        this, other, change = (row[key] for key in ("this", "other", "difference"))
+        sign = "+" if (change or 0) > 0 else "-"
+        cells.append(
+            (
+                name, "-" if this is None else words(this), "-" if other is None else words(other),
+                "-" if change is None else f"{sign}{words(abs(change))}" if change else "=",
+                _change(this or 0, other or 0),
+            )
+        )  # fmt: skip
+    return table((title, "this", "other", "difference", ""), cells, right=(1, 2, 3, 4))
+
+
+def _signed(change: int) -> str:
+    return f"{change:+,}" if change else "="
+
+
+def _change(this: float, other: float) -> str:
+    if not this or this == other:
+        return ""
+    return f"{100 * (other / this - 1):+.1f} %"
