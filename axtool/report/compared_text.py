@@ -53,11 +53,15 @@ def _rows(rows: Sequence[Mapping[str, Any]], by: str) -> str:
         for row in rows
     ]  # fmt: skip
     columns = ("op", by, "this, cycles", "other, cycles", "difference", "", "external", "most of it")
-    if by != "layer":
-        columns, cells = columns[1:], [cell[1:] for cell in cells]
-    first = len(columns) - 7  # of the name
-    right, droppable = range(first + 1, first + 6), (*range(first), first + 5, first + 6)
-    return table(columns, cells, right=right, droppable=droppable, shorten=(first,))
+    first = 0 if by == "layer" else 1  # the op of an op, and of a segment, says nothing
+    shown = columns[first:]
+    return table(
+        shown,
+        [cell[first:] for cell in cells],
+        right=range(2 - first, 7 - first),
+        droppable=[at - first for at in (0, 6, 7) if at >= first],
+        shorten=(1 - first,),
+    )
 
 
 def _sides(row: Mapping[str, Any]) -> tuple[str, str]:
