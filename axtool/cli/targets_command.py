@@ -11,21 +11,35 @@ from axtool.legible import legible_values
 def targets_command(
     action: Annotated[str, typer.Argument(metavar="list|show|check")] = "list",
     name: Annotated[str | None, typer.Argument(metavar="TARGET", help="A name of the list, or a YAML file.")] = None,
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="Of show: print the file, to start one of your own from.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """List the chips, show one with the source of its numbers, or check a YAML file.
 
+    A constant comes from a fact (published), is natural (the obvious value) or fitted (to published figures); a default
+    is one that the file leaves out, and unsaid one whose source it does not say.
+
     \b
     Examples:
       axtool targets list
       axtool targets show qc-u-1d7-16mb
-      axtool targets check my-chip.yaml
+      axtool targets show qc-u-1d7-16mb --yaml > my-chip.yaml   # change it, then
+      axtool targets check my-chip.yaml                         # lists every fault
+      axtool profile model.onnx --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
-    from axtool.report.chips import chips_document, chips_text
+    from axtool.errors import UsageError
+    from axtool.report.chips import chip_yaml, chips_document, chips_text
 
+    if as_yaml and (as_json or action != "show" or name is None):
+        raise UsageError("--yaml goes with `targets show NAME`, without --json", code="bad-option")
+    if as_yaml and name is not None:
+        typer.echo(chip_yaml(name), nl=False)
+        return
     document = chips_document(action, name)
     if as_json:
         emit(document)

@@ -1,17 +1,23 @@
-"""Targets  ->  a JSON document and text: what chips there are, and where each number comes from."""
+"""Targets  ->  a JSON document, text and YAML: what chips there are, and where each number comes from."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from axtool.errors import UsageError, nearest
-from axtool.report.tables import table
+from axtool.config import package_dir
+from axtool.errors import UsageError, nearest, plural
+from axtool.report.constants import constants, counted
+from axtool.report.tables import folded, table
 from axtool.report.units import header, size
 from axtool.target import Target
 from axtool.target_file import list_targets, load_target, target_to_dict
 
 ACTIONS = ("list", "show", "check")
+SHORT = 1  # names that are shown in the table; longer lists stand below it
 
 
 def chips_document(action: str, name: str | None) -> dict[str, Any]:
@@ -19,11 +25,31 @@ def chips_document(action: str, name: str | None) -> dict[str, Any]:
     if action not in ACTIONS:
         raise UsageError(f"there is no action '{action}'", hint=nearest(action, ACTIONS), code="bad-option")
     if action == "list":
-        return {**header("targets"), "targets": [_summary(load_target(known)) for known in list_targets()]}
+        if name is not None:
+            raise UsageError(
+                f"`targets list` lists all and takes no '{name}'", hint=f"axtool targets show {name}", code="usage"
+            )
+        return {**header("targets"), "action": action, "targets": [_summary(load_target(c)) for c in list_targets()]}
     if name is None:
         raise UsageError(f"`targets {action}` wants a target", hint=", ".join(list_targets()), code="usage")
-    target = load_target(name)
-    return {**header("targets"), "targets": [_summary(target)], "values": target_to_dict(target)}
+    target = load_target(_path_or_name(name))
+    found = constants(target)
+    return {
+        **header("targets"),
+        "action": action,
+        "targets": [_summary(target)],
+        "values": target_to_dict(target),
+        "constants": [asdict(constant) for constant in found],
+        "origins": counted(found),
+    }
+
+
+def chip_yaml(name: str) -> str:
+    """The file of a chip as it is, comments too: one to start an own file from. Raises UsageError as `load_target`."""
+    name = _path_or_name(name)
+    load_target(name)
+    path = package_dir("configs") / "targets" / f"{name}.yaml" if name in list_targets() else Path(name)
+    return path.read_text(encoding="utf-8")
 
 
 def chips_text(document: Mapping[str, Any]) -> str:
@@ -37,13 +63,41 @@ def chips_text(document: Mapping[str, Any]) -> str:
         )
         for row in document["targets"]
     ]  # fmt: skip
-    text = table(columns, rows, right=(1, 2, 3, 4, 5), prose=(6,), droppable=(2, 5))
-    if "values" not in document:
+    text = table(columns, rows, right=(1, 2, 3, 4, 5), prose=(6,), droppable=(2, 5, 4))
+    if document["action"] == "list":
         return text
-    values = _leaves(document["values"])
-    sources = document["values"].get("provenance", {})
-    lines = [(key, _plain(value), unit(key), sources.get(key, "")) for key, value in values if not key.startswith(SAID)]
-    return text + "\n" + table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,))
+    counts = ", ".join(f"{count} {origin}" for origin, count in document["origins"].items())
+    total = f"{plural(len(document['constants']), 'constant')}: {counts}"
+    if document["action"] == "check":
+        return f"{text}\nno fault; {total}"
+    return f"{text}\n\n{_constants(document['constants'])}\n\n{total}"
+
+
+def _constants(found: list[Mapping[str, Any]]) -> str:
+    lists = [constant for constant in found if isinstance(constant["value"], list) and len(constant["value"]) > SHORT]
+    lines = [
+        (
+            constant["path"], f"{len(constant['value'])} names" if constant in lists else plain(constant["value"]),
+            constant["unit"], ": ".join(filter(None, (constant["origin"], constant["source"]))),
+        )
+        for constant in found
+    ]  # fmt: skip
+    said = [folded(f"{constant['path']}: {', '.join(map(str, constant['value']))}") for constant in lists]
+    return "\n".join([table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,)), "", *said])
+
+
+def plain(value: object) -> str:
+    """A number with its thousands apart; yes and no as a file writes them; a name, or several."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:,.12g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _path_or_name(name: str) -> str:
+    """A file of any ending is a path, unless a chip has its name."""
+    return os.path.join(".", name) if name not in list_targets() and Path(name).is_file() else name
 
 
 def _summary(target: Target) -> dict[str, Any]:
@@ -59,35 +113,3 @@ def _summary(target: Target) -> dict[str, Any]:
         "read_bytes_per_s": target.external.read_bytes_per_s,
         "write_bytes_per_s": target.external.write_bytes_per_s,
     }
-
-
-SAID = ("provenance", "schema", "name", "description")  # no constants, or in the table of chips
-
-# A word in the name of a constant, and the unit of its value; the first that fits.
-UNITS = {
-    "clock_hz": "Hz",
-    "bytes_per_s": "B/s",
-    "bytes_per_cycle": "B/cycle",
-    "bytes": "B",
-    "cycles": "cycles",
-    "costs.": "cycles",
-}
-
-
-def unit(key: str) -> str:
-    """The unit of a constant by its dotted name; empty for a count or a name."""
-    return next((unit for word, unit in UNITS.items() if word in key), "")
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return f"{value:,.12g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
-
-
-def _leaves(values: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        name = f"{path}{key}"
-        found += _leaves(value, f"{name}.") if isinstance(value, Mapping) else [(name, value)]
-    return found

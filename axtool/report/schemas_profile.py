@@ -168,7 +168,18 @@ class TargetRow(Part):
     write_bytes_per_s: float
 
 
+class ConstantRow(Part):
+    path: str
+    value: int | float | bool | str | list[str]
+    unit: str
+    origin: Literal["fact", "natural", "fitted", "set", "default", "unsaid"]
+    source: str
+
+
 class Targets(Ok):
     schema_: Literal["axtool.targets/1"] = Field(alias="schema")
+    action: Literal["list", "show", "check"]
     targets: list[TargetRow]
-    values: dict[str, Any] | None = None
+    values: dict[str, Any] | None = Field(None, description="Of one chip: what its file states.")
+    constants: list[ConstantRow] | None = Field(None, description="Of one chip: all values, defaults too.")
+    origins: dict[str, int] | None = Field(None, description="Constants of each origin.")

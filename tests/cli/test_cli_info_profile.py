@@ -1,4 +1,4 @@
-"""`axtool info`, `profile` and `targets`: what a file holds, and where its cycles go."""
+"""`axtool info` and `profile`: what a file holds, and where its cycles go."""
 
 from __future__ import annotations
 
@@ -204,28 +204,6 @@ def test_directives_change_what_is_planned(tiny_models: Tiny, work: Path) -> Non
     Path("d.yaml").write_text("schema: axtool.directives/1\ndirectives: [{layers: nothing, tile: {rows: 2}}]\n")
     ran = axtool(*words, "--directives", "d.yaml")
     assert (ran.code, ran.document["error"]["code"]) == (2, "unmatched-directive")
-
-
-def test_targets_are_listed_shown_and_checked() -> None:
-    names = [row["name"] for row in axtool("targets", "--json").document["targets"]]
-    assert {"qc-u-1d5-8mb", "qc-u-1d7-16mb"} <= set(names)
-    shown = axtool("targets", "show", "qc-u-1d7-16mb")
-    row = next(line.split() for line in shown.out.splitlines() if "memory.ocm_bytes " in line)
-    assert row[1:3] == ["16,777,216", "B"]
-    assert "provenance" in shown.out
-    assert axtool("targets", "check", "qc-u-1d7-16mb").code == 0
-
-
-@pytest.mark.parametrize("words", [("show", "qc"), ("lst",), ("show",), ("check", "no.yaml")])
-def test_bad_words_after_targets_are_refused(words: tuple[str, ...]) -> None:
-    assert axtool("targets", *words).code == 2
-
-
-def test_a_bad_chip_file_is_refused_with_every_fault(work: Path) -> None:
-    Path("chip.yaml").write_text("name: chip\nclock_hz: fast\n")
-    ran = axtool("targets", "check", "chip.yaml", "--json")
-    assert (ran.code, ran.document["error"]["code"]) == (2, "bad-target")
-    assert len(ran.document["error"]["details"]) > 2
 
 
 def test_info_flags_weights_that_are_not_finite(work: Path) -> None:

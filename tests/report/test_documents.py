@@ -58,6 +58,8 @@ def documents(folder: Path) -> dict[str, tuple[Any, ...]]:
         "verify nothing": (axtool, "verify", "nothing.axm", *against),
         "targets": (axtool, "targets", "list"),
         "targets show": (axtool, "targets", "show", "qc-u-1d7-16mb"),
+        "targets show lists": (axtool, "targets", "show", "metis"),
+        "targets check": (axtool, "targets", "check", "dpu-b4096"),
         "targets unknown": (axtool, "targets", "show", "qc"),
         "version": (axtool, "--version"),
         "no command": (axtool,),
