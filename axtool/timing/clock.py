@@ -13,13 +13,13 @@ fence. What each cycle is charged to follows from the lanes alone (`axtool.timin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from math import ceil
 
 from axtool.ops.encoding import MAC_OPS
 from axtool.target import Target
 from axtool.timing.array import peak_macs
 from axtool.timing.cost import NOTHING, OUTPUT, WEIGHTS, Cost, CostModel
+from axtool.timing.engines import Engines, Run
 from axtool.timing.inside import operands_inside
 from axtool.timing.lanes import LANES, Lane
 from axtool.timing.ledger import CAUSES, Timing
@@ -49,18 +49,6 @@ def time_plan(plan: Plan, target: Target) -> Timing:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """The one block of weights of a command that the array holds: of which layer (-1: none) and channels.
-
-    `begun` is when the MACs of the last block that entered begin: from then on the next one may enter.
-    """
-
-    layer: int = -1
-    channels: tuple[int, int] = (0, 0)
-    begun: int = 0
-
-
 class _Clock:
     """The lanes, the paths to the memories beside the chip, and who waits for whom."""
 
@@ -72,14 +60,16 @@ class _Clock:
         self.lanes = {name: Lane(name) for name in LANES}
         self.paths = Paths(target)
         self.done = 0  # when all commands in front have computed
-        self.ready = 0  # no engine but the array's weights starts before the command in front was ready
+        self.floor = 0  # no engine starts before the last fence; the weights of the array may
+        self.arrived = 0  # when the operands of the last command are on chip and its output is free
         self.layer = -1
         self.seen: set[int] = set()
         self.arriving: list[Moving] = []
         self.leaving: list[Moving] = []
         self.operands: tuple[tuple[View, ...], tuple[View, ...]] = ((), ())  # of the last command: adjacent ones share
-        self.block = _Block()
-        self.layer_done: dict[int, int] = {}  # when the last command of a layer is done
+        self.engines = Engines(self.lanes, holds_weights=target.array.weights_bytes_per_cycle is not None)
+        self.held: tuple[int, int, int] | None = None  # the one block of weights in the array: layer, channels
+        self.runs: dict[int, Run] = {}  # the last command of each layer
         self.read_done: dict[int, int] = {}  # when the last reader of an on-chip address is done
         self.makers = _makers(plan)
         self.inside = operands_inside(plan, target)
@@ -142,22 +132,35 @@ class _Clock:
         if (command.reads, command.writes) != self.operands:
             self.operands = (command.reads, command.writes)
             arrived = max(_until(self.arriving, view) for view in command.reads)
-            self.ready = max(self.ready, arrived, _until(self.leaving, command.writes[0]))
-        if self.pipelined:
-            self.ready = max(self.ready, self._hazards(command, inside))
-            end = self._stream(command, cost)
-            self.layer_done[layer] = end
-            self.read_done.update((view.offset, end) for view in command.reads)
-        else:
-            end = self._turn(layer, cost, max(self.ready, self.done))
+            self.arrived = max(arrived, _until(self.leaving, command.writes[0]))
+        run = self._streamed(command, cost, inside) if self.pipelined else self._turned(layer, cost)
         if cost.blocks:
             tile = command.tile
-            self.block = replace(self.block, layer=layer if cost.blocks == 1 else -1, channels=(tile.c, tile.n))
-        self.done = max(self.done, end)
+            self.held = (layer, tile.c, tile.n) if cost.blocks == 1 else None
+        self.done = max(self.done, run.done)
+
+    def _turned(self, layer: int, cost: Cost) -> Run:
+        return self.engines.turn(layer, cost, max(self.arrived, self.done))
+
+    def _streamed(self, command: Command, cost: Cost, inside: frozenset[int]) -> Run:
+        """Waits for what layers whose commands take turns have made and read, unless it stays in the array."""
+        layer, ready, source = command.layer, max(self.floor, self.arrived), Run()
+        for index, maker in self.makers[layer]:
+            run = self.runs.get(maker, Run())
+            if index in inside:
+                source = Run(max(source.begun, run.begun), max(source.done, run.done))
+            else:
+                ready = max(ready, run.done)
+        if OUTPUT not in inside:
+            ready = max(ready, self.read_done.get(command.writes[0].offset, 0))
+        weights = self._weights_ready(command) if cost.blocks else 0
+        run = self.runs[layer] = self.engines.stream(layer, cost, ready, weights, source)
+        self.read_done.update((view.offset, run.done) for view in command.reads)
+        return run
 
     def _begin(self, transfers: list[Moving], moving: Moving) -> None:
         """One more transfer is under way; those that no command can wait for any more are forgotten."""
-        past = min(self.ready, self.block.begun or self.ready) if self.pipelined else self.done
+        past = self.engines.earliest if self.pipelined else self.done
         transfers[:] = [*(other for other in transfers if other.done > past), moving]
         self.operands = ((), ())
 
@@ -173,46 +176,11 @@ class _Clock:
     def _control(self, cause: str, cost: str, layer: int) -> None:
         start, self.done = self.done, self.done + ceil(self.target.costs[cost])
         self.lanes["control"].add(start, self.done, layer, CAUSES.index(cause))
-        self.ready = self.done
-
-    def _turn(self, layer: int, cost: Cost, start: int) -> int:
-        """The engines take turns: MACs with the port beside them, transfers inside the array, then the vector unit."""
-        lanes = self.lanes
-        lanes["port"].add(start, start + cost.port, layer)
-        lanes["mac"].add(start, start + cost.mac, layer)
-        shift = start + max(cost.mac, cost.port if cost.mac or cost.data_ocm == cost.port else 0)
-        lanes["array"].add(shift, shift + cost.data_array, layer)
-        compute = shift + cost.data_array
-        lanes["vector"].add(compute, compute + cost.compute, layer)
-        return max(compute + cost.compute, start + cost.port)
-
-    def _stream(self, command: Command, cost: Cost) -> int:
-        """Each engine starts when it is free and the engine in front has begun; none ends before that one has."""
-        lanes, layer, ready = self.lanes, command.layer, self.ready
-        port = max(ready, lanes["port"].free)
-        lanes["port"].add(port, port + cost.port, layer)
-        mac = max(port, lanes["mac"].free) if cost.mac else port
-        array = max(ready, lanes["array"].free)
-        last = 0  # MAC cycles of the last block of weights
-        if cost.blocks:
-            array = max(self._weights_ready(command), lanes["array"].free)
-            mac = max(mac, array + ceil(cost.array / cost.blocks))
-            last = ceil(cost.mac / cost.blocks)
-        moved = array + cost.array
-        lanes["array"].add(array, moved, layer)
-        macs_done = max(mac + cost.mac, moved + last) if cost.mac else mac
-        lanes["mac"].add(macs_done - cost.mac, macs_done, layer)
-        if cost.blocks:
-            self.block = replace(self.block, begun=macs_done - last)
-        done = macs_done
-        if cost.compute:
-            done = max(max(mac, lanes["vector"].free) + cost.compute, macs_done)
-            lanes["vector"].add(done - cost.compute, done, layer)
-        return max(done, port + cost.port, moved if cost.array else 0)
+        self.floor = self.done
 
     def _weights_ready(self, command: Command) -> int:
-        """Weights enter while the block in front is multiplied, when they are on chip, fence or not."""
-        return max(self.block.begun, *(_until(self.arriving, view) for view in command.reads[WEIGHTS:]))
+        """When the weights are on chip: they enter the array ahead of their command, fence or not."""
+        return max((_until(self.arriving, view) for view in command.reads[WEIGHTS:]), default=0)
 
     def _inside(self, at: int, command: Command) -> frozenset[int]:
         """The operands in the array; weights among them, where they are one block that is there already."""
@@ -221,14 +189,9 @@ class _Clock:
         rate = self.target.array.weights_bytes_per_cycle
         if rate is None or self.plan.program.layers[command.layer].op not in MAC_OPS:
             return inside
-        if (self.block.layer, self.block.channels) == (command.layer, (tile.c, tile.n)):
+        if self.held == (command.layer, tile.c, tile.n):
             return inside | {WEIGHTS}
         return inside
-
-    def _hazards(self, command: Command, inside: frozenset[int]) -> int:
-        """When what a command reads is made, and what it overwrites is read, by commands of layers that take turns."""
-        made = max((self.layer_done.get(maker, 0) for maker in self.makers[command.layer]), default=0)
-        return max(made, 0 if OUTPUT in inside else self.read_done.get(command.writes[0].offset, 0))
 
     def _weight_factors(self) -> dict[str, float]:
         factors = {
@@ -239,14 +202,18 @@ class _Clock:
         return {name: factor for name, factor in factors.items() if factor != 1.0}
 
 
-def _makers(plan: Plan) -> list[tuple[int, ...]]:
-    """The layers with commands that make the inputs of each layer, through layers that are done in place."""
+def _makers(plan: Plan) -> list[tuple[tuple[int, int], ...]]:
+    """By layer, the input indexes with the layers that make them; those done in place pass on their own makers."""
     working = {command.layer for command in plan.commands if command.kind not in ("load", "store")}
     maker = {name: at for at, layer in enumerate(plan.program.layers) for name in layer.outputs}
-    found: list[tuple[int, ...]] = []
+    found: list[tuple[tuple[int, int], ...]] = []
     for layer in plan.program.layers:
-        direct = [maker[name] for name in layer.inputs if name in maker]
-        found.append(tuple(dict.fromkeys(m for at in direct for m in ((at,) if at in working else found[at]))))
+        pairs: list[tuple[int, int]] = []
+        for index, name in enumerate(layer.inputs):
+            at = maker.get(name)
+            if at is not None:
+                pairs += [(index, at)] if at in working else [(index, before) for _, before in found[at]]
+        found.append(tuple(dict.fromkeys(pairs)))
     return found
 
 
