@@ -160,6 +160,7 @@ class TargetFile(Section):
     engines: EnginesSection = Field(default_factory=EnginesSection)
     energy: EnergySection | None = None
     channel_multiple: Count
+    subword_channels: Annotated[int, Field(ge=0, le=2**31), _quantity(""), _PLAIN] = 0
     vector_unit: bool
     formats: Annotated[list[str], Field(min_length=1)]
     limits: dict[str, Count] = Field(default_factory=dict)

@@ -134,6 +134,11 @@ def test_an_unknown_limit_gets_the_nearest_one(raw):
     assert faults(raw)[0].startswith("limits.max_kernl: unknown key; did you mean max_kernel")
 
 
+@pytest.mark.parametrize(("channels", "stored"), [(1, 4), (3, 4), (4, 4), (5, 64), (64, 64), (65, 128), (1000, 1024)])
+def test_metis_stores_channels_in_words_of_64_and_pictures_in_four(channels: int, stored: int):
+    assert load_target("metis").stored_channels(channels) == stored
+
+
 def test_rules_and_ops_are_names_of_the_manual(raw):
     raw["limits"] |= {"rules": ["concat_axs", "pad_zeros", "pad_zeros"], "ops": ["Con"]}
     assert faults(raw) == (
