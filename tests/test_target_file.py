@@ -109,6 +109,12 @@ def test_a_unit_that_does_not_parse_is_refused(text: str, unit: str):
         parse_quantity(text, unit)
 
 
+@pytest.mark.parametrize("text", ["-1", "many", "3 B"])
+def test_a_count_that_does_not_parse_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"is not a number \(positive; k, M or G may follow\)"):
+        parse_quantity(text, "")
+
+
 def test_every_fault_is_listed_with_its_path(raw):
     raw["clock_hz"] = 0
     raw["memory"]["ocm_bytes"] = "8 apples"
