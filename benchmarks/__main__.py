@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import calibrate, compile, engine, start, table
+from benchmarks import calibrate, compile, engine, plan, start, table
 
 
 def main() -> None:
@@ -11,6 +11,7 @@ def main() -> None:
     rounds = given.rounds
     rows = engine.run(list(engine.TARGETS), rounds=rounds)
     rows += compile.run(list(compile.BUDGET_S), rounds=rounds)
+    rows += plan.run(list(plan.SUBJECTS), rounds=rounds)
     rows += calibrate.run(rounds=rounds)
     rows += start.run(rounds=rounds)
     table.show("", rows, as_json=given.json)

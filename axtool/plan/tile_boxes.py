@@ -16,7 +16,6 @@ from axtool.timing.cost import CostModel
 from axtool.types import Layer, Program, Tile
 
 BLOCK = 16  # output channels of one block of weights
-LARGE_ARRAY = 256  # pixels from which each tile of the array is a command of its own
 Size = tuple[int, int, int]  # (h, w, channels) of a box
 
 
@@ -99,12 +98,6 @@ def array_tile(dims: Size, target: Target) -> tuple[int, int]:
     if dims[0] == 1:
         return 1, rows * columns
     return (rows * columns, 1) if dims[1] == 1 else (rows, columns)
-
-
-def command_size(dims: Size, target: Target) -> tuple[int, int]:
-    """Rows and columns of one command. An array of a few pixels takes a box in one command, tile after tile."""
-    rows, columns = array_tile(dims, target)
-    return (rows, columns) if rows * columns >= LARGE_ARRAY else dims[:2]
 
 
 def channel_unit(job: TileJob) -> int:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from axtool.plan.build import plan
-from axtool.plan.build_directives import Directive
 from axtool.target_file import load_target, set_values
 from axtool.timing.clock import time_plan
 from axtool.timing.cost import OUTPUT
@@ -37,7 +36,7 @@ def in_turns(made: Plan) -> Plan:
 
 @pytest.fixture(scope="module")
 def apart() -> Plan:
-    return plan(conv_and_add(), CHIP, [Directive("*", residency="ocm")])  # a layer with a wish takes no turns
+    return plan(conv_and_add(), CHIP)
 
 
 @pytest.fixture(scope="module")
