@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from axtool.ops.encoding import MAC_OPS
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.plan.order import padded
-from axtool.plan.tile_boxes import Size, Step, array_tile, staged_pixel
+from axtool.plan.tile_boxes import Step, command_size, staged_pixel
 from axtool.plan.tile_cost import OUTPUT
 from axtool.plan.tile_needs import boxed_inputs, need, slices, whole_box
 from axtool.target import Target
@@ -17,8 +17,6 @@ from axtool.types import Command, Engine, Layer, Slot, Tile, View
 
 if TYPE_CHECKING:
     from axtool.plan.build import Layout
-
-LARGE_ARRAY = 256  # pixels from which each tile of the array is a command of its own
 
 
 def engine_of(op: str) -> Engine:
@@ -149,7 +147,7 @@ class _Writer:
         output, box = self.layer.outputs[0], step.box
         target_view = self._resident(output) if buffers is None else self._staged(self._turn(OUTPUT, buffers), box)
         writes = (target_view,)
-        rows, columns = self._command_size((box.h, box.w, box.n))
+        rows, columns = command_size((box.h, box.w, box.n), self.target)
         for y in range(box.y, box.y + box.h, rows):
             h = min(rows, box.y + box.h - y)
             for x in range(box.x, box.x + box.w, columns):
@@ -157,11 +155,6 @@ class _Writer:
                 yield Command("compute", self.engine, self.at, tile, reads, writes, step.part)
         if buffers is not None:
             yield self._store(target_view, box)
-
-    def _command_size(self, dims: Size) -> tuple[int, int]:
-        """Rows and columns of one command. An array of a few pixels takes a box in one command, tile after tile."""
-        rows, columns = array_tile(dims, self.target)
-        return (rows, columns) if rows * columns >= LARGE_ARRAY else dims[:2]
 
     def _boxed(self, step: Step) -> tuple[int, ...]:
         return (step.part,) if self.layer.op == "concat" else tuple(range(boxed_inputs(self.layer)))

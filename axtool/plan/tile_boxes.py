@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 
 from axtool.ops.elements import narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
@@ -16,6 +17,7 @@ from axtool.timing.cost import CostModel
 from axtool.types import Layer, Program, Tile
 
 BLOCK = 16  # output channels of one block of weights
+LARGE_ARRAY = 256  # pixels from which each tile of the array is a command of its own
 Size = tuple[int, int, int]  # (h, w, channels) of a box
 
 
@@ -54,12 +56,16 @@ class TileJob:
         return channels < self.dims[2] and sliceable(self.layer)
 
     def slice_bytes(self, channels: int) -> tuple[int, int]:
-        """Bytes of the weights and of the parameters of the largest slice for so many channels."""
+        """Bytes that the chip holds of the weights and of the parameters in the largest slice of so many channels."""
         known = self._slices.get(channels)
         if known is None:
             weights, params = slices(self.layer, self.program, Tile(0, 0, 0, 1, 1, min(channels, self.dims[2])))
-            known = self._slices[channels] = (weights.n, params.n)
+            known = self._slices[channels] = (self.held_bytes(weights.n), params.n)
         return known
+
+    def held_bytes(self, weights: int) -> int:
+        """Bytes that the chip reads and holds for so many bytes of the layer's weights."""
+        return ceil(weights * self._model.weight_factor(0))
 
     @cached_property
     def _slices(self) -> dict[int, tuple[int, int]]:
@@ -77,19 +83,22 @@ class TileJob:
         return known
 
     @cached_property
-    def _cycles(self) -> dict[int, float]:
+    def _model(self) -> CostModel:
+        return CostModel(replace(self.program, layers=(self.layer,)), self.target)
+
+    @cached_property
+    def _cycles(self) -> dict[tuple[Size, int], float]:
         return {}
 
-    def tile_channel_cycles(self, channels: int) -> float:
-        """Cycles of one output channel of a tile of the array that computes `channels` of them at a time."""
-        known = self._cycles.get(channels)
+    def box_cycles(self, box: Tile, part: int = 0) -> float:
+        """Cycles of the array for an output box: of its first command, times the commands that it takes."""
+        h, w = command_size((box.h, box.w, box.n), self.target)
+        first = (min(h, box.h), min(w, box.w), box.n)
+        known = self._cycles.get((first, part))
         if known is None:
-            rows, columns = array_tile(self.dims, self.target)
-            tile = concat_box(self.layer, self.program, 0) if self.layer.op == "concat" else Tile(0, 0, 0, *self.dims)
-            tile = clipped(tile, tile.y, tile.x, tile.c, (rows, columns, channels))
-            model = CostModel(replace(self.program, layers=(self.layer,)), self.target)
-            known = self._cycles[channels] = model.cost(0, tile).total / tile.n
-        return known
+            command = clipped(box, box.y, box.x, box.c, first)
+            known = self._cycles[first, part] = float(self._model.cost(0, command, part).total)
+        return known * -(-box.h // h) * -(-box.w // w)
 
 
 def array_tile(dims: Size, target: Target) -> tuple[int, int]:
@@ -98,6 +107,12 @@ def array_tile(dims: Size, target: Target) -> tuple[int, int]:
     if dims[0] == 1:
         return 1, rows * columns
     return (rows * columns, 1) if dims[1] == 1 else (rows, columns)
+
+
+def command_size(dims: Size, target: Target) -> tuple[int, int]:
+    """Rows and columns of one command. An array of a few pixels takes a box in one command, tile after tile."""
+    rows, columns = array_tile(dims, target)
+    return (rows, columns) if rows * columns >= LARGE_ARRAY else dims[:2]
 
 
 def channel_unit(job: TileJob) -> int:
@@ -169,5 +184,7 @@ def constant_sizes(job: TileJob, channels: int) -> dict[str, int]:
         if index < boxed_inputs(layer):
             sizes[name] = box_bytes(job, whole_box(program, name))
         else:
-            sizes[name] = align(cut.get(name, program.constants[name].nbytes))
+            nbytes = program.constants[name].nbytes
+            whole = job.held_bytes(nbytes) if layer.op in MAC_OPS and index == 1 else nbytes
+            sizes[name] = align(cut.get(name, whole))
     return sizes

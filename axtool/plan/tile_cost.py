@@ -16,7 +16,6 @@ from axtool.plan.tile_boxes import (
     Step,
     TileJob,
     areas,
-    array_tile,
     box_bytes,
     clipped,
     constant_sizes,
@@ -64,7 +63,7 @@ class _Tally:
     read: int = 0
     written: int = 0
     requests: int = 0
-    fills: int = 0  # tile-channels that the array computes
+    array: float = 0.0  # cycles that the array computes
     slices: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
     boxes: dict[int, int] = field(default_factory=dict)
@@ -93,9 +92,9 @@ def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, 
     sliced = job.sliced(size[2])
     names = job.layer.inputs[1:3] if sliced else ()
     twice = 2 if double and tally.slices > 1 else 1
-    array = tally.fills * job.tile_channel_cycles(size[2])
+    array = tally.array
     external = job.target.external
-    moved = tally.requests * external.latency_cycles + job.target.clock_hz * (
+    moved = tally.requests * request_cycles(job.target) + job.target.clock_hz * (
         tally.read / external.read_bytes_per_s + tally.written / external.write_bytes_per_s
     )
     overlapped = max(array, moved) + min(array, moved) / max(len(steps), 1)
@@ -110,15 +109,14 @@ def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, 
 
 
 def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
-    layer, target = job.layer, job.target
+    layer = job.layer
     sliced = job.sliced(size[2])
-    rows, columns = array_tile(job.dims, target)
     tally = _Tally()
     last: dict[int, Tile] = {}
     slice_now: tuple[int, int] | None = None
     for step in steps:
         box = step.box
-        tally.fills += -(-box.h // rows) * -(-box.w // columns) * box.n
+        tally.array += job.box_cycles(box, step.part)
         if sliced and (box.c, box.n) != slice_now:
             slice_now = (box.c, box.n)
             tally.slices += 1
@@ -177,14 +175,14 @@ def least_cycles(job: TileJob, size: Size) -> float:
     """Cycles that boxes of that size cannot do without: a request for each box stored, or for each place read."""
     counts = [-(-whole // part) for whole, part in zip(job.dims, size, strict=True)]
     requests = math.prod(counts) if job.stores else counts[0] * counts[1] if job.staged_inputs else 0
-    rows, columns = array_tile(job.dims, job.target)
-    fills = counts[0] * counts[1] * -(-size[0] // rows) * -(-size[1] // columns) * job.dims[2]
-    return max(requests * request_cycles(job.target), fills * job.tile_channel_cycles(size[2]) * 0.5)
+    part, area = areas(job)[0]
+    array = math.prod(counts) * job.box_cycles(clipped(area, area.y, area.x, area.c, size), part)
+    return max(requests * request_cycles(job.target), array * 0.5)
 
 
 def request_cycles(target: Target) -> float:
-    """Cycles of a request beside those of its bytes."""
-    return target.external.latency_cycles
+    """Cycles of a request beside those of its bytes: its latency, of which those in flight pay a part each."""
+    return target.external.latency_cycles / target.external.in_flight
 
 
 def _reshape_bytes(job: TileJob, size: Size) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axtool.ops.encoding import dims_of
+from axtool.plan.memory import align
 from axtool.plan.tile import LEVELS, choose, smallest
-from axtool.plan.tile_boxes import TileJob, array_tile, grid
-from axtool.plan.tile_cost import evaluate
+from axtool.plan.tile_boxes import TileJob, array_tile, constant_sizes, grid
+from axtool.plan.tile_cost import evaluate, request_cycles
+from axtool.target import Target
 from axtool.target_file import load_target
+from axtool.timing.cost import CostModel
 from axtool.types import Program, Tile
 from tests.plan.hand_programs import Net, every_op
 
@@ -22,10 +26,10 @@ CHIP = load_target("qc-u-1d5-8mb")
 EVERY = every_op()
 
 
-def job(program: Program, at: int) -> TileJob:
+def job(program: Program, at: int, chip: Target = CHIP) -> TileJob:
     layer = program.layers[at]
     names = [name for name in (*layer.inputs, *layer.outputs) if name not in program.constants]
-    return TileJob(layer, program, CHIP, frozenset(names))
+    return TileJob(layer, program, chip, frozenset(names))
 
 
 def covered(tiles: list[Tile], dims: tuple[int, int, int]) -> np.ndarray:
@@ -113,6 +117,39 @@ def test_a_band_is_read_with_its_halo():
 @pytest.mark.parametrize(("dims", "tile"), [((64, 64, 3), (32, 32)), ((1, 600, 8), (1, 1024)), ((77, 1, 8), (1024, 1))])
 def test_a_line_of_tokens_fills_the_array(dims, tile):
     assert array_tile(dims, CHIP) == tile
+
+
+def test_a_box_costs_what_its_commands_cost():
+    net = Net(64, 64, 64)
+    program = net.program(net.conv("x", 64, k=3))
+    model = CostModel(program, CHIP)
+    commands = [model.cost(0, Tile(y, x, 0, 32, 32, 64)).total for y in (0, 32) for x in (0, 32)]
+    whole = job(program, 0).box_cycles(Tile(0, 0, 0, 64, 64, 64))
+    assert whole == 4 * commands[0]
+    assert whole == pytest.approx(sum(commands), rel=0.01)
+
+
+def test_a_box_on_an_array_of_one_pixel_loads_its_weights_once():
+    net = Net(64, 64, 64)
+    program, chip = net.program(net.conv("x", 64)), load_target("nvdla-2048")
+    box = Tile(0, 0, 0, 64, 64, 64)
+    assert job(program, 0, chip).box_cycles(box) == CostModel(program, chip).cost(0, box).total
+    assert job(program, 0, chip).box_cycles(box) < 64 * 64 * job(program, 0, chip).box_cycles(Tile(0, 0, 0, 1, 1, 64))
+
+
+@pytest.mark.parametrize(("kernel", "stride", "factor"), [(1, 2, 4), (3, 1, 16 / 9), (3, 2, 16 / 9), (1, 1, 1)])
+def test_weights_take_the_room_that_the_chip_needs_for_them(kernel: int, stride: int, factor: float):
+    net = Net(32, 32, 64)
+    program, chip = net.program(net.conv("x", 64, k=kernel, stride=stride)), load_target("nvdla-2048")
+    work = job(program, 0, chip)
+    weights = program.constants[work.layer.inputs[1]].nbytes
+    assert constant_sizes(work, 64)[work.layer.inputs[1]] == align(round(weights * factor))
+    assert work.slice_bytes(32)[0] == round(weights * factor / 2)
+
+
+def test_requests_under_way_share_a_latency():
+    many = replace(CHIP, external=replace(CHIP.external, in_flight=8))
+    assert request_cycles(many) == request_cycles(CHIP) / 8 == 25
 
 
 def test_operands_of_one_element_are_staged_once():
