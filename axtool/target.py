@@ -125,6 +125,13 @@ class Target:
     description: str = ""
     engines: Engines = Engines()
     energy: Energy | None = None
+    subword_channels: int = 0  # tensors of at most so many channels are stored in so many, not in the multiple; 0: none
+
+    def stored_channels(self, channels: int) -> int:
+        """Bytes from one pixel of a tensor to the next, of `channels` bytes."""
+        if channels <= self.subword_channels:
+            return self.subword_channels
+        return -(-channels // self.channel_multiple) * self.channel_multiple
 
     @property
     def sharing_cores(self) -> int:

@@ -69,6 +69,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         memory=MemorySpec(**file.memory.model_dump()),
         external=External(**file.external.model_dump()),
         channel_multiple=file.channel_multiple,
+        subword_channels=file.subword_channels,
         vector_unit=file.vector_unit,
         formats=tuple(file.formats),
         limits=dict(sorted(file.limits.items())),
@@ -101,7 +102,8 @@ def target_to_dict(target: Target) -> dict[str, Any]:
     for name, value in DEFAULT_COSTS.items():
         if values["costs"].get(name) == value and f"costs.{name}" not in said:
             values["costs"].pop(name)
-    return {key: value for key, value in values.items() if not (key in ("engines", "energy") and not value)}
+    optional = ("engines", "energy", "subword_channels")
+    return {key: value for key, value in values.items() if value or key not in optional}
 
 
 def set_values(target: Target, changes: Mapping[str, object]) -> Target:

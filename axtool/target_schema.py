@@ -62,8 +62,8 @@ def parse_quantity(value: object, unit: str) -> object:
     match = _NUMBER.match(value)
     prefix = match[2].removesuffix(unit) if match and match[2] else ""
     if not match or prefix not in _FACTORS or (match[2] and not match[2].endswith(unit)):
-        kinds = "B, kB, KiB, MB, MiB, GB, GiB" if unit == "B" else f"{unit}, k{unit}, M{unit}, G{unit}"
-        raise ValueError(f"'{value}' is not a number in {kinds}")
+        kinds = {"B": "in B, kB, KiB, MB, MiB, GB, GiB", "": "(positive; k, M or G may follow)"}
+        raise ValueError(f"'{value}' is not a number {kinds.get(unit, f'in {unit}, k{unit}, M{unit}, G{unit}')}")
     number = float(match[1].replace("_", "")) * _FACTORS[prefix]
     return int(number) if number.is_integer() else number
 
@@ -160,6 +160,7 @@ class TargetFile(Section):
     engines: EnginesSection = Field(default_factory=EnginesSection)
     energy: EnergySection | None = None
     channel_multiple: Count
+    subword_channels: Annotated[int, Field(ge=0, le=2**31), _quantity(""), _PLAIN] = 0
     vector_unit: bool
     formats: Annotated[list[str], Field(min_length=1)]
     limits: dict[str, Count] = Field(default_factory=dict)

@@ -109,6 +109,12 @@ def test_a_unit_that_does_not_parse_is_refused(text: str, unit: str):
         parse_quantity(text, unit)
 
 
+@pytest.mark.parametrize("text", ["-1", "many", "3 B"])
+def test_a_count_that_does_not_parse_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"is not a number \(positive; k, M or G may follow\)"):
+        parse_quantity(text, "")
+
+
 def test_every_fault_is_listed_with_its_path(raw):
     raw["clock_hz"] = 0
     raw["memory"]["ocm_bytes"] = "8 apples"
@@ -132,6 +138,11 @@ def test_an_unknown_key_gets_the_nearest_one(raw):
 def test_an_unknown_limit_gets_the_nearest_one(raw):
     raw["limits"]["max_kernl"] = 3
     assert faults(raw)[0].startswith("limits.max_kernl: unknown key; did you mean max_kernel")
+
+
+@pytest.mark.parametrize(("channels", "stored"), [(1, 4), (3, 4), (4, 4), (5, 64), (64, 64), (65, 128), (1000, 1024)])
+def test_metis_stores_channels_in_words_of_64_and_pictures_in_four(channels: int, stored: int):
+    assert load_target("metis").stored_channels(channels) == stored
 
 
 def test_rules_and_ops_are_names_of_the_manual(raw):

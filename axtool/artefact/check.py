@@ -190,7 +190,7 @@ def _check_external(slot: Slot, program: Program, target: Target) -> None:
         wanted = program.constants[slot.tensor].nbytes
     else:
         _, h, w, c = program.tensors[slot.tensor].shape
-        wanted = h * w * (-(-c // target.channel_multiple) * target.channel_multiple)
+        wanted = h * w * target.stored_channels(c)
     _need(slot.size == wanted, f"the slot of '{slot.tensor}' is {slot.size} bytes, want {wanted}")
 
 

@@ -36,7 +36,7 @@ def profile_command(
         typer.Option(
             "--sort",
             metavar="KEY",
-            help="index, name, cycles, macs, mac_utilisation, read_bytes, write_bytes, spilled_bytes.",
+            help="index, name, cycles, macs, mac_utilisation, read_bytes, write_bytes, spilled_bytes, energy.",
         ),
     ] = "index",
     top: Annotated[int, typer.Option("--top", min=0, help="Show this many rows (0: all); --csv has them all.")] = 0,

@@ -9,12 +9,14 @@ from axtool.errors import FitError
 from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of
 from axtool.plan.build_directives import NONE, Directive, resolve, unbuffered, wanted_tiling
-from axtool.plan.build_residency import Residency, decide
+from axtool.plan.build_residency import GroupFitError, Residency, decide
 from axtool.plan.commands import emit
+from axtool.plan.group_tile import choose_group, jobs_of
+from axtool.plan.groups import Groups, alone, find_groups
 from axtool.plan.homes import Homes, home_bytes
 from axtool.plan.honoured import require_honoured
 from axtool.plan.memory import align, live_bytes, peak, place
-from axtool.plan.order import activation_bytes, lifetimes, order
+from axtool.plan.order import activation_bytes, order
 from axtool.plan.tile import choose
 from axtool.plan.tile_boxes import TileJob
 from axtool.plan.tile_cost import OUTPUT, Tiling
@@ -29,14 +31,16 @@ PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be ful
 class Layout:
     """What the commands are written from: tilings by layer, and slots by what they hold.
 
-    `resident`, `external`: whole tensors; several may lie in one of the `homes` on chip. `constants`: on-chip copies by
-    (layer, name), more than one for slices that take turns. `staged`: the buffers by (layer, input index), -1 for the
-    output.
+    `spilled`: activations outside. `resident`, `external`: slots of whole tensors; several may lie in one of the
+    `homes` on chip. `constants`: on-chip copies by (layer, name), more than one for slices that take turns. `staged`:
+    the buffers by (layer, input index), -1 for the output.
     """
 
     program: Program
     target: Target
     tilings: tuple[Tiling, ...]
+    groups: Groups
+    spilled: frozenset[str]
     homes: Homes
     resident: Mapping[str, Slot]
     external: Mapping[str, Slot]
@@ -64,13 +68,25 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = ())
 
 
 def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -> Layout:
+    """Groups, residency, tiles and addresses. A group that has no room on chip is taken apart."""
+    groups = find_groups(program, wishes)
+    while True:
+        try:
+            return _lay_out(program, target, wishes, groups)
+        except FitError as error:
+            if groups == alone(program):
+                raise
+            groups = groups.apart(error.group) if isinstance(error, GroupFitError) else alone(program)
+
+
+def _lay_out(program: Program, target: Target, wishes: Mapping[str, Directive], groups: Groups) -> Layout:
     """Residency, tiles and addresses, with less room each time that fragmentation breaks the on-chip memory."""
     room = target.memory.ocm_bytes
     for _ in range(ATTEMPTS):
-        residency = decide(program, target, room, wishes)
-        tilings = _tile(program, target, residency, room, wishes)
+        residency = decide(program, target, room, wishes, groups)
+        tilings = _tile(program, target, residency, room, wishes, groups)
         for share in PREFETCH_SHARES:
-            layout = _place(program, target, residency, tilings, share, wishes)
+            layout = _place(program, target, residency, tilings, share, wishes, groups)
             top = peak(s for s in layout.slots if s.memory == "ocm")
             if top <= target.memory.ocm_bytes and _prefetches(layout, wishes):
                 return layout
@@ -91,12 +107,23 @@ def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -
 
 
 def _tile(
-    program: Program, target: Target, residency: Residency, room: int, wishes: Mapping[str, Directive]
+    program: Program,
+    target: Target,
+    residency: Residency,
+    room: int,
+    wishes: Mapping[str, Directive],
+    groups: Groups,
 ) -> tuple[Tiling, ...]:
-    tilings = []
-    for at, layer in enumerate(program.layers):
+    tilings: list[Tiling] = []
+    for group in groups.groups:
+        at, left = group.first, room - residency.live[group.first]
+        if len(group.layers) > 1:
+            found = choose_group(jobs_of(program, target, residency.external, group), left)
+            assert found is not None, f"{program.layers[at].name}: a group that fits has tilings"
+            tilings += found
+            continue
+        layer = program.layers[at]
         job, wish = TileJob(layer, program, target, residency.external), wishes.get(layer.outputs[0], NONE)
-        left = room - residency.live[at]
         tiling = wanted_tiling(job, wish, left) or choose(job, left, wish.buffers)
         if tiling is None:
             assert wish.buffers == 2, f"{layer.name}: a layer that fits has a tiling"
@@ -115,9 +142,9 @@ def _without_copies(tiling: Tiling, layer: Layer, program: Program, homes: Homes
 def _prefetches(layout: Layout, wishes: Mapping[str, Directive]) -> bool:
     """Whether every layer that wants its constants early has them early, as far as it has any."""
     return all(
-        slots[0].first < at
+        slots[0].first < layout.groups.of(at).first
         for (at, _), slots in layout.constants.items()
-        if at > 0 and wishes.get(layout.program.layers[at].outputs[0], NONE).prefetch
+        if layout.groups.of(at).first > 0 and wishes.get(layout.program.layers[at].outputs[0], NONE).prefetch
     )
 
 
@@ -128,23 +155,25 @@ def _place(
     tilings: tuple[Tiling, ...],
     share: float,
     wishes: Mapping[str, Directive],
+    groups: Groups,
 ) -> Layout:
-    """Slots with addresses. Constants begin one layer early where `share` of the memory leaves room for them."""
+    """Slots with addresses. Constants begin one group early where `share` of the memory leaves room for them."""
     homes = [Slot("", "ocm", 0, home_bytes(home.dims, target), home.first, home.last) for home in residency.homes.homes]
-    staged, groups = [], []
+    staged, loaded = [], []
     for at, (layer, tiling) in enumerate(zip(program.layers, tilings, strict=True)):
+        span = groups.of(at).first, groups.of(at).last
         for key, buffers in tiling.staged.items():
             name = layer.outputs[0] if key == OUTPUT else layer.inputs[key]
-            staged += [((at, key), Slot(name, "ocm", 0, buffers.size, at, at))] * buffers.count
+            staged += [((at, key), Slot(name, "ocm", 0, buffers.size, *span))] * buffers.count
         if tiling.constant_bytes:
-            groups.append(Slot(str(at), "ocm", 0, tiling.constant_bytes, at, at))
+            loaded.append(Slot(str(at), "ocm", 0, tiling.constant_bytes, *span))
     fixed = [*homes, *(slot for _, slot in staged)]
     early = [
         not tiling.sliced and wishes.get(layer.outputs[0], NONE).prefetch is not False
         for layer, tiling in zip(program.layers, tilings, strict=True)
     ]
-    groups = _prefetched(fixed, groups, early, share * target.memory.ocm_bytes)
-    placed = place([*fixed, *groups])
+    loaded = _prefetched(fixed, loaded, early, share * target.memory.ocm_bytes, groups)
+    placed = place([*fixed, *loaded])
     kept, boxes, rest = placed[: len(homes)], placed[len(homes) : len(fixed)], placed[len(fixed) :]
     buffers_of: dict[tuple[int, int], tuple[Slot, ...]] = {}
     for (key_of, _), slot in zip(staged, boxes, strict=True):
@@ -153,24 +182,29 @@ def _place(
         program,
         target,
         tilings,
+        groups,
+        residency.external,
         residency.homes,
-        _residents(program, target, residency.homes, kept),
-        _external(program, target, residency),
+        _residents(program, target, residency.homes, kept, groups),
+        _external(program, target, residency, groups),
         _members(tilings, rest),
         buffers_of,
     )
 
 
-def _prefetched(fixed: list[Slot], groups: list[Slot], allowed: list[bool], room: float) -> list[Slot]:
-    """Constants whose load may begin before the layer in front of theirs computes, where they fit beside it."""
-    live = live_bytes([*fixed, *groups])
+def _prefetched(fixed: list[Slot], loaded: list[Slot], allowed: list[bool], room: float, groups: Groups) -> list[Slot]:
+    """Constants whose load may begin before the group in front of theirs computes, where they fit beside it."""
+    live = live_bytes([*fixed, *loaded])
     early = []
-    for group in groups:
-        at = group.first
-        if at > 0 and allowed[at] and live[at - 1] + group.size <= room:
-            live[at - 1] += align(group.size)
-            group = replace(group, first=at - 1)
-        early.append(group)
+    for slot in loaded:
+        front = groups.of(slot.first - 1) if slot.first else None
+        if front is not None and allowed[int(slot.tensor)]:
+            more = align(slot.size)
+            if all(live[at] + more <= room for at in front.layers):
+                for at in front.layers:
+                    live[at] += more
+                slot = replace(slot, first=front.first)
+        early.append(slot)
     return early
 
 
@@ -186,9 +220,9 @@ def _members(tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]) -> dict[tupl
     return found
 
 
-def _residents(program: Program, target: Target, homes: Homes, kept: Sequence[Slot]) -> dict[str, Slot]:
+def _residents(program: Program, target: Target, homes: Homes, kept: Sequence[Slot], groups: Groups) -> dict[str, Slot]:
     """The slot of each resident tensor: the bytes of its home from its first element to its last, for its lifetime."""
-    spans = lifetimes(program, program.layers)
+    spans = groups.spans(program)
     found = {}
     for name, at in homes.of.items():
         pixel, row = homes.strides(name, target)
@@ -200,7 +234,7 @@ def _residents(program: Program, target: Target, homes: Homes, kept: Sequence[Sl
     return found
 
 
-def _external(program: Program, target: Target, residency: Residency) -> dict[str, Slot]:
+def _external(program: Program, target: Target, residency: Residency, groups: Groups) -> dict[str, Slot]:
     """Constants, inputs and outputs for the whole run, one after the other; spilled tensors for their lifetimes."""
     end, last = 0, max(len(program.layers) - 1, 0)
     slots: dict[str, Slot] = {}
@@ -214,7 +248,7 @@ def _external(program: Program, target: Target, residency: Residency) -> dict[st
             size = activation_bytes(program, name, target)
             slots[name] = Slot(name, "ext", end, size, 0, last)
             end = align(end + size)
-    spans = lifetimes(program, program.layers)
+    spans = groups.spans(program)
     spilled = [
         Slot(name, "ext", 0, activation_bytes(program, name, target), *spans[name])
         for name in sorted(residency.external, key=lambda name: (spans[name], name))

@@ -12,14 +12,22 @@ from dataclasses import dataclass
 
 from axtool.errors import FitError, UsageError
 from axtool.plan.build_directives import NONE, Directive, wanted_bytes
+from axtool.plan.group_tile import group_smallest, jobs_of
+from axtool.plan.groups import Group, Groups
 from axtool.plan.homes import Homes, find_homes, live_at
 from axtool.plan.memory import align
-from axtool.plan.order import activation_bytes, lifetimes
+from axtool.plan.order import activation_bytes
 from axtool.plan.tile import LEVELS, smallest
 from axtool.plan.tile_boxes import TileJob
 from axtool.plan.tile_needs import sliceable
 from axtool.target import Target
 from axtool.types import Layer, Program
+
+
+class GroupFitError(FitError):
+    """A group whose layers have no room together; one by one they may have."""
+
+    group: Group
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,9 @@ class Residency:
     live: tuple[int, ...]
 
 
-def decide(program: Program, target: Target, room: int, wishes: Mapping[str, Directive]) -> Residency:
+def decide(program: Program, target: Target, room: int, wishes: Mapping[str, Directive], groups: Groups) -> Residency:
     """Spill, largest benefit first, until each layer fits in `room` bytes. Raises FitError naming the layer."""
-    search = _Search(program, target, room, wishes)
+    search = _Search(program, target, room, wishes, groups)
     while (at := search.worst()) is not None:
         search.relieve(at)
     return Residency(frozenset(search.external), search.homes, tuple(search.live))
@@ -42,9 +50,11 @@ def decide(program: Program, target: Target, room: int, wishes: Mapping[str, Dir
 class _Search:
     """The state of one search: what is out, how thrifty each layer is, what each needs."""
 
-    def __init__(self, program: Program, target: Target, room: int, wishes: Mapping[str, Directive]) -> None:
-        self.program, self.target, self.room, self.wishes = program, target, room, wishes
-        self.spans = lifetimes(program, program.layers)
+    def __init__(
+        self, program: Program, target: Target, room: int, wishes: Mapping[str, Directive], groups: Groups
+    ) -> None:
+        self.program, self.target, self.room, self.wishes, self.groups = program, target, room, wishes, groups
+        self.spans = groups.spans(program)
         self.size = {name: align(activation_bytes(program, name, target)) for name in self.spans}
         self.readers = _count_readers(program)
         self.external: set[str] = set()
@@ -68,9 +78,9 @@ class _Search:
 
     def relieve(self, at: int) -> None:
         """One step towards a layer that fits: slice its constants, smaller boxes, a spill, the smallest boxes."""
-        layer = self.program.layers[at]
-        touches = any(name in self.external for name in (*layer.inputs, *layer.outputs))
-        if (touches and self.level[at] < 1) or (sliceable(layer) and self.level[at] < 2):
+        layers = [self.program.layers[i] for i in self.groups.of(at).layers]
+        touches = any(name in self.external for layer in layers for name in (*layer.inputs, *layer.outputs))
+        if (touches and self.level[at] < 1) or (any(map(sliceable, layers)) and self.level[at] < 2):
             self._tighten(at, 1 if touches and self.level[at] < 1 else 2)
         elif (name := self._best_spill(at)) is not None:
             self._spill(name)
@@ -82,13 +92,28 @@ class _Search:
 
     def _smallest(self, at: int, external: frozenset[str] | None = None, level: int | None = None) -> int:
         out = frozenset(self.external) if external is None else external
+        group = self.groups.of(at)
+        if len(group.layers) > 1:
+            jobs = jobs_of(self.program, self.target, out, group)
+            return group_smallest(jobs, self.level[at] if level is None else level)
         job = TileJob(self.program.layers[at], self.program, self.target, out)
         fixed = wanted_bytes(job, self.wishes.get(job.layer.outputs[0], NONE))
         return fixed if fixed is not None else smallest(job, self.level[at] if level is None else level)
 
     def _tighten(self, at: int, level: int) -> None:
-        self.level[at] = level
-        self.extra[at] = self._smallest(at)
+        for i in self.groups.of(at).layers:
+            self.level[i] = level
+        self._measure(at)
+
+    def _measure(self, at: int) -> None:
+        extra = self._smallest(at)
+        for i in self.groups.of(at).layers:
+            self.extra[i] = extra
+
+    def _touches(self, at: int, name: str) -> bool:
+        """Whether a layer, or one whose commands take turns with its, reads or makes a tensor."""
+        layers = (self.program.layers[i] for i in self.groups.of(at).layers)
+        return any(name in layer.inputs or name in layer.outputs for layer in layers)
 
     def _best_spill(self, at: int) -> str | None:
         """The resident tensor alive at a layer that frees the most overflow for each byte of traffic."""
@@ -107,8 +132,7 @@ class _Search:
 
     def _frees(self, at: int, name: str) -> bool:
         """Whether the layer needs less with the tensor outside: staging may cost as much as the tensor itself."""
-        layer = self.program.layers[at]
-        if name not in layer.inputs and name not in layer.outputs:
+        if not self._touches(at, name):
             return True
         before = min(self.extra[at], self._smallest(at, level=LEVELS - 1))
         after = self._smallest(at, frozenset(self.external | {name}), LEVELS - 1)
@@ -125,16 +149,16 @@ class _Search:
         first, last = self.spans[name]
         for at in range(first, last + 1):
             self.live[at] -= self.size[name]
-            layer = self.program.layers[at]
-            if name in layer.inputs or name in layer.outputs:
-                self.extra[at] = self._smallest(at)
+        for group in dict.fromkeys(self.groups.of(at) for at in range(first, last + 1)):
+            if self._touches(group.first, name):
+                self._measure(group.first)
 
     def _share(self) -> None:
         """Homes for what is on chip: none that lacks room for what a layer needs beside it, none above the peak."""
         resident = [name for name in self.spans if name not in self.external]
         peak = max(self._apart(resident), default=0)
         limits = [min(peak, self.room - extra) for extra in self.extra]
-        self.homes = find_homes(self.program, self.target, resident, limits)
+        self.homes = find_homes(self.program, self.target, resident, limits, self.groups)
         self.live = live_at(self.homes, len(self.program.layers), self.target)
 
     def _apart(self, resident: Sequence[str]) -> list[int]:
@@ -152,13 +176,17 @@ class _Search:
         everything = frozenset(self.spans)
         enough = max(self._smallest(i, everything, LEVELS - 1) for i in range(len(self.program.layers)))
         tensor = max((*layer.inputs, *layer.outputs), key=lambda name: (_bytes(self.program, self.size, name), name))
-        return FitError(
+        error = FitError if len(self.groups.of(at).layers) == 1 else GroupFitError
+        fault = error(
             f"does not fit the on-chip memory: with the smallest tile it needs {needs:,} bytes, the chip has"
             f" {self.target.memory.ocm_bytes:,}; the largest part is tensor '{tensor}'",
             where=f"layer {at} {_title(layer)}",
             hint=f"a chip with memory.ocm_bytes of at least {enough:,} runs every layer of this model",
             code="does-not-fit",
         )
+        if isinstance(fault, GroupFitError):
+            fault.group = self.groups.of(at)
+        return fault
 
 
 def _homeless(wish: Directive, target: Target) -> UsageError:
@@ -176,7 +204,7 @@ def _title(layer: Layer) -> str:
 
 
 def _bytes(program: Program, sizes: Mapping[str, int], name: str) -> int:
-    return program.constants[name].nbytes if name in program.constants else sizes[name]
+    return program.constants[name].nbytes if name in program.constants else sizes.get(name, 0)
 
 
 def _count_readers(program: Program) -> dict[str, int]:

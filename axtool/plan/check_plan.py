@@ -18,7 +18,6 @@ from axtool.ops.boxes import contains, intersect, is_empty, whole
 from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of, encode_layer, ragged
 from axtool.ops.regions import needed, written
-from axtool.plan.homes import IN_PLACE
 from axtool.plan.order import padded
 from axtool.plan.same_numbers import Origin, corner, held_numbers, itself, kin, minus
 from axtool.plan.tile_needs import boxed_inputs, job_of, whole_box
@@ -68,7 +67,7 @@ def _check_slots(plan: Plan, target: Target) -> None:
             raise ValueError(f"{_named(slot)} leaves {slot.memory} of {plan.sizes[slot.memory]} bytes")
         if not 0 <= slot.first <= slot.last < max(len(plan.program.layers), 1):
             raise ValueError(f"{_named(slot)} lives for layers that do not exist")
-    related = kin(plan.program, IN_PLACE)
+    related = kin(plan.program)
     for memory in ("ext", "ocm"):
         _check_apart([slot for slot in plan.slots if slot.memory == memory and slot.size], related)
 

@@ -2,222 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from axtool.ops.encoding import MAC_OPS
-from axtool.ops.moves import COPIES, GATHERS
-from axtool.plan.order import padded
-from axtool.plan.tile_boxes import Step, command_size, staged_pixel
-from axtool.plan.tile_cost import OUTPUT
-from axtool.plan.tile_needs import boxed_inputs, need, slices, whole_box
-from axtool.target import Target
-from axtool.types import Command, Engine, Layer, Slot, Tile, View
+from axtool.plan.groups import Group
+from axtool.plan.layer_commands import LayerWriter, Prepared
+from axtool.plan.tile_boxes import command_size
+from axtool.types import Command, Tile, View
 
 if TYPE_CHECKING:
     from axtool.plan.build import Layout
 
 
-def engine_of(op: str) -> Engine:
-    """The part of the chip that runs an op."""
-    if op in MAC_OPS:
-        return "mac"
-    return "array" if op in (*COPIES, *GATHERS) else "vector"
-
-
 def emit(layout: Layout) -> Iterator[Command]:
-    """The commands of every layer. Constants of a layer whose slot lives one layer early are loaded there."""
+    """The commands of every group. Constants of a layer whose slot lives one group early are loaded there."""
     early: dict[int, list[tuple[int, str]]] = {}
     for at, name in layout.constants:
         early.setdefault(layout.constants[at, name][0].first, []).append((at, name))
-    for at in range(len(layout.program.layers)):
-        yield from _Writer(layout, at, early.get(at, [])).commands()
+    for group in layout.groups.groups:
+        yield from _group_commands(layout, group, early.get(group.first, []))
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A step with the commands that bring its operands, and the views in which they will be."""
+def _group_commands(layout: Layout, group: Group, constants: list[tuple[int, str]]) -> Iterator[Command]:
+    """Loads, then each step's loads, tiles and stores, of all layers of the group in turn.
 
-    step: Step
-    loads: tuple[Command, ...]
-    reads: tuple[View, ...]
-
-
-class _Writer:
-    """Writes the commands of one layer."""
-
-    def __init__(self, layout: Layout, at: int, constants: list[tuple[int, str]]) -> None:
-        self.layout, self.at = layout, at
-        self.program, self.target = layout.program, layout.target
-        self.layer, self.tiling = layout.program.layers[at], layout.tilings[at]
-        self.engine = engine_of(self.layer.op)
-        cut = self.layer.inputs[1:3] if self.tiling.sliced else ()
-        self.own = [key for key in constants if key[0] == at and key[1] not in cut]
-        self.next = [key for key in constants if key[0] != at]
-        self.held: dict[int, View] = {}  # the box that each staged operand is in now
-        self.turns: dict[int | str, int] = {}  # how often each set of buffers was filled
-        self.slices: dict[str, View] = {}
-        self.slice_now: tuple[int, int] | None = None
-
-    def commands(self) -> Iterator[Command]:
-        """Loads, then each step's loads, tiles and stores.
-
-        With two buffers the loads of a step are in front of the tiles of the step before it. The next layer's
-        constants follow the loads of the first step.
-        """
-        yield from self._load_inputs()
-        for key in self.own:
-            yield from self._load_constant(*key)
-        steps = [self._prepare(step) for step in self.tiling.steps[:1]]  # none where all lies in place already
-        yield from (load for step in steps for load in step.loads)
-        for key in self.next:
-            yield from self._load_constant(*key)
-        for following in (*self.tiling.steps[1:], None) if steps else ():
-            now = steps.pop()
-            ahead = None if following is None else self._prepare(following)
-            if ahead is not None and self.tiling.double:
-                yield from ahead.loads
-            yield from self._compute(now)
-            if ahead is not None:
-                if not self.tiling.double:
-                    yield from ahead.loads
-                steps.append(ahead)
-        output = self.layer.outputs[0]
-        if output in self.program.outputs and output in self.layout.resident:
-            yield self._store(self._resident(output), whole_box(self.program, output))
-
-    def _prepare(self, step: Step) -> _Prepared:
-        """Decides where a step's operands are, and what must be loaded for it."""
-        loads = [*self._load_slices(step.box), *self._stage(step)]
-        reads = (*(self._input(index) for index in self._boxed(step)), *self._flat_constants())
-        return _Prepared(step, tuple(loads), reads)
-
-    def _turn(self, key: int | str, buffers: tuple[Slot, ...]) -> Slot:
-        """The buffer that is filled next."""
-        turn = self.turns[key] = self.turns.get(key, -1) + 1
-        return buffers[turn % len(buffers)]
-
-    def _load_inputs(self) -> Iterator[Command]:
-        """Program inputs that live on chip arrive when their first reader does, padding channels included."""
-        for name in dict.fromkeys(self.layer.inputs):
-            slot = self.layout.resident.get(name)
-            if slot is not None and name in self.program.inputs and slot.first == self.at:
-                source = self.layout.external[name]
-                yield self._move("load", self.at, _flat(source, 0, source.size), _flat(slot, 0, source.size))
-
-    def _load_constant(self, at: int, name: str) -> Iterator[Command]:
-        layer, array = self.program.layers[at], self.program.constants[name]
-        source, (slot, *_) = self.layout.external[name], self.layout.constants[at, name]
-        if name in layer.inputs[: boxed_inputs(layer)]:
-            box = whole_box(self.program, name)
-            yield self._move("load", at, _packed(source, box), _staged(slot, box, layer, self.target))
-        else:
-            yield self._move("load", at, _flat(source, 0, array.nbytes), _flat(slot, 0, array.nbytes))
-
-    def _load_slices(self, box: Tile) -> Iterator[Command]:
-        """The blocks of weights and parameters for the channels of a step, where they differ from the last step's."""
-        if not self.tiling.sliced or self.slice_now == (box.c, box.n):
-            return
-        self.slice_now = (box.c, box.n)
-        for name, cut in zip(self.layer.inputs[1:3], slices(self.layer, self.program, box), strict=True):
-            start, size = cut.c, cut.n
-            slot = self._turn(name, self.layout.constants[self.at, name])
-            self.slices[name] = _flat(slot, start, size, skipped=start)
-            yield self._move("load", self.at, _flat(self.layout.external[name], start, size), self.slices[name])
-
-    def _stage(self, step: Step) -> Iterator[Command]:
-        """The boxes of external inputs that a step reads, where they are not on chip already."""
-        for index in self._boxed(step):
-            key = 0 if self.layer.op == "concat" else index
-            buffers = self.layout.staged.get((self.at, key))
-            name = self.layer.inputs[index]
-            if buffers is None or name in self.layout.resident or name in self.program.constants:
-                continue
-            box = need(self.layer, self.program, index, step.box)
-            held = self.held.get(key)
-            if self.layer.op == "concat" or held is None or held.tile != box:
-                self.held[key] = self._staged(self._turn(key, buffers), box)
-                yield self._move("load", self.at, self._external_box(name, box), self.held[key])
-
-    def _compute(self, ready: _Prepared) -> Iterator[Command]:
-        """One command for each tile of a large array in the step's box; all of them share their views."""
-        step, reads = ready.step, ready.reads
-        buffers = self.layout.staged.get((self.at, OUTPUT))
-        output, box = self.layer.outputs[0], step.box
-        target_view = self._resident(output) if buffers is None else self._staged(self._turn(OUTPUT, buffers), box)
-        writes = (target_view,)
-        rows, columns = command_size((box.h, box.w, box.n), self.target)
-        for y in range(box.y, box.y + box.h, rows):
-            h = min(rows, box.y + box.h - y)
-            for x in range(box.x, box.x + box.w, columns):
-                tile = Tile(y, x, box.c, h, min(columns, box.x + box.w - x), box.n)
-                yield Command("compute", self.engine, self.at, tile, reads, writes, step.part)
-        if buffers is not None:
-            yield self._store(target_view, box)
-
-    def _boxed(self, step: Step) -> tuple[int, ...]:
-        return (step.part,) if self.layer.op == "concat" else tuple(range(boxed_inputs(self.layer)))
-
-    def _input(self, index: int) -> View:
-        name = self.layer.inputs[index]
-        if name in self.layout.resident:
-            return self._resident(name)
-        if name in self.program.constants:
-            return self._staged(self.layout.constants[self.at, name][0], whole_box(self.program, name))
-        return self.held[0 if self.layer.op == "concat" else index]
-
-    def _flat_constants(self) -> tuple[View, ...]:
-        views = []
-        for name in self.layer.inputs[boxed_inputs(self.layer) :]:
-            slot = self.layout.constants[self.at, name][0]
-            views.append(self.slices.get(name) or _flat(slot, 0, self.program.constants[name].nbytes))
-        return tuple(views)
-
-    def _store(self, view: View, box: Tile) -> Command:
-        """A box of the output to external memory; bytes of padding channels stay behind."""
-        place = self._external_box(self.layer.outputs[0], box)
-        if view.pixel_stride == box.n == place.pixel_stride and view.row_stride == place.row_stride:
-            size = box.h * box.w * box.n
-            return self._move("store", self.at, _line(view, size), _line(place, size))
-        return self._move("store", self.at, view, place)
-
-    def _resident(self, name: str) -> View:
-        """A whole tensor where it lies in its home."""
-        slot, (pixel, row) = self.layout.resident[name], self.layout.homes.strides(name, self.target)
-        return View(slot.memory, slot.offset, whole_box(self.program, name), row, pixel)
-
-    def _staged(self, slot: Slot, box: Tile) -> View:
-        return _staged(slot, box, self.layer, self.target)
-
-    def _external_box(self, name: str, box: Tile) -> View:
-        """A box inside a whole tensor in external memory."""
-        slot, (_, w, c) = self.layout.external[name], self.program.tensors[name].shape[1:]
-        pixel = padded(c, self.target)
-        offset = slot.offset + (box.y * w + box.x) * pixel + box.c
-        return View("ext", offset, box, w * pixel, pixel)
-
-    def _move(self, kind: str, at: int, source: View, place: View) -> Command:
-        if kind == "load":
-            return Command("load", "dma_read", at, place.tile, (source,), (place,))
-        return Command("store", "dma_write", at, source.tile, (source,), (place,))
+    With two buffers the loads of a step are in front of the tiles of the step before it. The next layers' constants
+    follow the loads of the first step.
+    """
+    writers = {at: LayerWriter(layout, at, constants) for at in group.layers}
+    for at in group.layers:
+        yield from writers[at].begin()
+    count = len(writers[group.first].tiling.steps)  # none where all lies in place already
+    ready = [writer.prepare(0) for writer in writers.values()] if count else []
+    yield from (load for prepared in ready for load in prepared.loads)
+    for at, name in constants:
+        if at not in writers:
+            yield from writers[group.first].load_constant(at, name)
+    for step in range(1, count + 1):
+        ahead = [writer.prepare(step) for writer in writers.values()] if step < count else []
+        loads = [load for prepared in ahead for load in prepared.loads]
+        if any(writer.tiling.double for writer in writers.values()):
+            yield from loads
+            loads = []
+        now = dict(zip(writers, ready, strict=True))
+        made: dict[str, View] = {}
+        for bundle in group.bundles:
+            yield from _compute([writers[at] for at in bundle], [now[at] for at in bundle], made)
+        yield from loads
+        ready = ahead
+    for at in group.layers:
+        yield from writers[at].end()
 
 
-def _staged(slot: Slot, box: Tile, layer: Layer, target: Target) -> View:
-    """A box that fills a slot of its own."""
-    pixel = staged_pixel(layer, box.n, target)
-    return View(slot.memory, slot.offset, box, box.w * pixel, pixel)
+def _compute(writers: Sequence[LayerWriter], ready: Sequence[Prepared], made: dict[str, View]) -> Iterator[Command]:
+    """The tiles of a box, each through all layers of a bundle, then the store of what is made for external memory.
 
-
-def _flat(slot: Slot, start: int, size: int, skipped: int = 0) -> View:
-    """Bytes [start, start + size) of a slot; of one that holds a constant from byte `skipped` on, those from there."""
-    return View(slot.memory, slot.offset + start - skipped, Tile(0, 0, start, 1, 1, size), size, size)
-
-
-def _line(view: View, size: int) -> View:
-    return View(view.memory, view.offset, Tile(0, 0, 0, 1, 1, size), size, size)
-
-
-def _packed(slot: Slot, box: Tile) -> View:
-    """A constant tensor as it is stored: no padding between pixels."""
-    return View(slot.memory, slot.offset, box, box.w * box.n, box.n)
+    `made` holds where the layers in front have put what passes on; all tiles of a layer share their views.
+    """
+    step = ready[0].step
+    box, last = step.box, writers[-1]
+    whole = last.place(box)
+    made[last.layer.outputs[0]] = whole
+    rows, columns = command_size((box.h, box.w, box.n), last.target)
+    for y in range(box.y, box.y + box.h, rows):
+        h = min(rows, box.y + box.h - y)
+        for x in range(box.x, box.x + box.w, columns):
+            tile = Tile(y, x, box.c, h, min(columns, box.x + box.w - x), box.n)
+            for writer, prepared in zip(writers, ready, strict=True):
+                view = whole if writer is last else writer.place(tile)
+                reads = writer.reads(prepared, made)
+                made[writer.layer.outputs[0]] = view
+                yield Command("compute", writer.engine, writer.at, tile, reads, (view,), step.part)
+    if last.stores:
+        yield last.store(whole, box)

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from axtool.ops.boxes import intersect, is_empty
 from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of
+from axtool.plan.groups import Groups
 from axtool.plan.memory import align
 from axtool.plan.order import lifetimes, padded
-from axtool.plan.same_numbers import Held, Origin, corner, held_numbers, itself, minus, plus
+from axtool.plan.same_numbers import IN_PLACE, Held, Origin, corner, held_numbers, itself, minus, plus
 from axtool.target import Target
 from axtool.types import Layer, Program, Tile
-
-IN_PLACE = ("add", "mul", "lut", "requantize", "wide_add", "wide_mul", "wide_lut", "wide_requantize")
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class _Join:
 
 
 @dataclass
-class _Group:
+class _Cluster:
     """A home that may still grow: tensors with their origins, and the lifetime of all of them together."""
 
     dims: Origin
@@ -78,16 +77,18 @@ class _Group:
     origins: dict[str, Origin] = field(default_factory=dict)
 
 
-def find_homes(program: Program, target: Target, resident: Sequence[str], limits: Sequence[int]) -> Homes:
+def find_homes(
+    program: Program, target: Target, resident: Sequence[str], limits: Sequence[int], groups: Groups
+) -> Homes:
     """Homes for the tensors that live on chip. At each layer, no more bytes than the limit or than without sharing."""
-    search = _Search(program, target, resident, limits)
+    search = _Search(program, target, resident, limits, groups)
     waiting = [join for join in _copy_joins(program) if not search.join(join)]
-    for join in _turn_joins(program, search.spans):
+    for join in _turn_joins(program, search.used):
         search.join(join)
     for join in waiting:  # taking turns has made room
         search.join(join)
-    groups = list({id(group): group for group in search.groups.values()}.values())
-    homes = tuple(Home(group.dims, group.first, group.last, group.origins) for group in groups)
+    clusters = {id(cluster): cluster for cluster in search.clusters.values()}.values()
+    homes = tuple(Home(one.dims, one.first, one.last, one.origins) for one in clusters)
     return Homes(homes, {name: at for at, home in enumerate(homes) for name in home.origins})
 
 
@@ -116,33 +117,36 @@ def _copy_joins(program: Program) -> Iterator[_Join]:
                 yield _Join(source, out, copied.start, copies=True)
 
 
-def _turn_joins(program: Program, spans: Mapping[str, tuple[int, int]]) -> Iterator[_Join]:
+def _turn_joins(program: Program, used: Mapping[str, tuple[int, int]]) -> Iterator[_Join]:
     for at, layer in enumerate(program.layers):
         if layer.op in IN_PLACE:
             out = layer.outputs[0]
             for name in dict.fromkeys(layer.inputs):
                 same = program.tensors[name].shape == program.tensors[out].shape
-                if same and name in spans and spans[name][1] == at:
+                if same and name in used and used[name][1] == at:
                     yield _Join(out, name, (0, 0, 0), copies=False)
 
 
 class _Search:
-    """Groups that are joined one pair at a time, while the numbers stay right and the memory within its limits."""
+    """Clusters that are joined one pair at a time, while the numbers stay right and the memory within its limits."""
 
-    def __init__(self, program: Program, target: Target, resident: Sequence[str], limits: Sequence[int]) -> None:
-        self.program, self.target = program, target
-        self.spans = lifetimes(program, program.layers)
+    def __init__(
+        self, program: Program, target: Target, resident: Sequence[str], limits: Sequence[int], groups: Groups
+    ) -> None:
+        self.program, self.target, self.groups = program, target, groups
+        self.used = lifetimes(program, program.layers)
+        self.spans = groups.spans(program)
         self.dims = {name: dims_of(program.tensors[name].shape) for name in resident}
-        self.groups = {name: _Group(self.dims[name], *self.spans[name], {name: (0, 0, 0)}) for name in resident}
+        self.clusters = {name: _Cluster(self.dims[name], *self.spans[name], {name: (0, 0, 0)}) for name in resident}
         self.live = [0] * len(program.layers)
         for name in resident:
-            self._count(self.groups[name], 1)
+            self._count(self.clusters[name], 1)
         self.limits = [max(pair) for pair in zip(self.live, limits, strict=True)]
         self.held = held_numbers(program)
 
     def join(self, join: _Join) -> bool:
-        """One group of two, where that is possible. An input of the program arrives whole: it shares with no copy."""
-        outer, inner = self.groups.get(join.outer), self.groups.get(join.inner)
+        """One cluster of two, where that is possible. An input of the program arrives whole: it shares with no copy."""
+        outer, inner = self.clusters.get(join.outer), self.clusters.get(join.inner)
         if outer is None or inner is None or outer is inner:
             return outer is not None and outer is inner
         inputs = self.program.inputs
@@ -154,30 +158,30 @@ class _Search:
         wide = _inside(inner.dims, shift, outer.dims)
         if not wide or shift[2] % self.target.channel_multiple or not self._agree(outer, inner, shift):
             return False
-        both = _Group(outer.dims, min(outer.first, inner.first), max(outer.last, inner.last), dict(outer.origins))
+        both = _Cluster(outer.dims, min(outer.first, inner.first), max(outer.last, inner.last), dict(outer.origins))
         both.origins.update({name: plus(origin, shift) for name, origin in inner.origins.items()})
         if not self._fits(outer, inner, both):
             return False
-        self.groups.update(dict.fromkeys(both.origins, both))
+        self.clusters.update(dict.fromkeys(both.origins, both))
         return True
 
-    def _fits(self, outer: _Group, inner: _Group, both: _Group) -> bool:
-        """Whether the memory stays within its limits; the live bytes are those of the joined groups then."""
-        for group, sign in ((outer, -1), (inner, -1), (both, 1)):
-            self._count(group, sign)
+    def _fits(self, outer: _Cluster, inner: _Cluster, both: _Cluster) -> bool:
+        """Whether the memory stays within its limits; the live bytes are those of the joined clusters then."""
+        for cluster, sign in ((outer, -1), (inner, -1), (both, 1)):
+            self._count(cluster, sign)
         if all(self.live[at] <= self.limits[at] for at in range(both.first, both.last + 1)):
             return True
-        for group, sign in ((outer, 1), (inner, 1), (both, -1)):
-            self._count(group, sign)
+        for cluster, sign in ((outer, 1), (inner, 1), (both, -1)):
+            self._count(cluster, sign)
         return False
 
-    def _count(self, group: _Group, sign: int) -> None:
-        size = sign * align(home_bytes(group.dims, self.target))
-        for at in range(group.first, group.last + 1):
+    def _count(self, cluster: _Cluster, sign: int) -> None:
+        size = sign * align(home_bytes(cluster.dims, self.target))
+        for at in range(cluster.first, cluster.last + 1):
             self.live[at] += size
 
-    def _agree(self, outer: _Group, inner: _Group, shift: Origin) -> bool:
-        """Whether no tensor of one group destroys what a tensor of the other still has to say."""
+    def _agree(self, outer: _Cluster, inner: _Cluster, shift: Origin) -> bool:
+        """Whether no tensor of one cluster destroys what a tensor of the other still has to say."""
         return all(
             self._same(a, origin_a, b, plus(origin_b, shift)) or self._take_turns(a, origin_a, b, plus(origin_b, shift))
             for a, origin_a in outer.origins.items()
@@ -202,14 +206,18 @@ class _Search:
         return self.held.get(name) or itself(self.program, name)
 
     def _take_turns(self, a: str, at_a: Origin, b: str, at_b: Origin) -> bool:
-        """Whether one is dead when the other is made, or read for the last time byte by byte as it is made."""
-        early, late = (a, b) if self.spans[a][1] <= self.spans[b][0] else (b, a)
-        dies, made = self.spans[early][1], self.spans[late][0]
-        if dies < made:
+        """Whether one is dead when the other is made, or read for the last time byte by byte as it is made.
+
+        Dead is what no layer of the group still reads: their commands take turns.
+        """
+        early, late = (a, b) if self.used[a][1] <= self.used[b][0] else (b, a)
+        dies, made = self.used[early][1], self.used[late][0]
+        if self.groups.number[dies] < self.groups.number[made]:
             return True
-        layer = self.program.layers[made]
+        layer, layers = self.program.layers[made], self.groups.of(made).layers
         same_place = at_a == at_b and self.dims[a] == self.dims[b]
-        return dies == made and layer.op in IN_PLACE and layer.outputs[0] == late and same_place
+        others = any(early in self.program.layers[i].inputs for i in layers if i != made)
+        return dies == made and layer.op in IN_PLACE and layer.outputs[0] == late and same_place and not others
 
 
 def _inside(dims: Origin, at: Origin, outer: Origin) -> bool:

@@ -47,7 +47,7 @@ def activation_bytes(program: Program, name: str, target: Target) -> int:
 
 def padded(channels: int, target: Target) -> int:
     """Bytes from one pixel to the next."""
-    return -(-channels // target.channel_multiple) * target.channel_multiple
+    return target.stored_channels(channels)
 
 
 def live_peak(program: Program, layers: Sequence[Layer], sizes: Mapping[str, int]) -> int:

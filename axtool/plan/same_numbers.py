@@ -11,6 +11,8 @@ from axtool.ops.encoding import dims_of
 from axtool.plan.tile_needs import concat_box
 from axtool.types import Layer, Program, Tile
 
+# Ops whose output box may take the place of the very same box of an operand.
+IN_PLACE = ("add", "mul", "lut", "requantize", "wide_add", "wide_mul", "wide_lut", "wide_requantize")
 Origin = tuple[int, int, int]  # (y, x, channel byte)
 
 
@@ -41,8 +43,8 @@ def itself(program: Program, name: str) -> tuple[Held, ...]:
     return (Held(whole(dims_of(program.tensors[name].shape)), name, (0, 0, 0)),)
 
 
-def kin(program: Program, in_place: tuple[str, ...]) -> dict[str, str]:
-    """A common name for tensors that may share bytes: those tied by copies, or by ops that may work `in_place`."""
+def kin(program: Program) -> dict[str, str]:
+    """A common name for tensors that may share bytes: those tied by copies, or by ops that may work in place."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -53,7 +55,7 @@ def kin(program: Program, in_place: tuple[str, ...]) -> dict[str, str]:
     for layer in program.layers:
         shape = program.tensors[layer.outputs[0]].shape
         tied = [layer.inputs[copied.index] for copied in copied_boxes(layer, program)]
-        if layer.op in in_place:
+        if layer.op in IN_PLACE:
             tied = [name for name in layer.inputs if program.tensors[name].shape == shape]
         for name in tied:
             if name not in program.constants:

@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 FIGURES = ("cycles", "macs", "read_bytes", "write_bytes", "spilled_bytes")
 TOTALS = (
     "cycles", "latency_ms", "frames_per_s", "macs", "mac_utilisation", "peak_ocm_bytes", "external_read_bytes",
-    "external_write_bytes", "external_bytes", "spilled_bytes",
+    "external_write_bytes", "external_bytes", "spilled_bytes", "energy_relative",
 )  # fmt: skip
 SIDE = ("model", "target", "clock_hz", "cores")
 SIDES = ("this", "other")

@@ -20,6 +20,7 @@ SHOWN: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "external_write_bytes": ("external written", size),
     "external_bytes": ("external", size),
     "spilled_bytes": ("spilled", size),
+    "energy_relative": ("relative energy", large),
 }
 
 
@@ -30,7 +31,7 @@ def compared_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         (
             _rows(rows, by),
             "",
-            _figures("total", [(*SHOWN[row["figure"]], row) for row in document["totals"]]),
+            _figures("total", [(*SHOWN[row["figure"]], row) for row in document["totals"] if _says(row)]),
             "",
             _figures("category", [(row["figure"], SHOWN["cycles"][1], row) for row in document["categories"]]),
             "",
@@ -38,6 +39,11 @@ def compared_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
             *(f"failed: {line}" for line in document["exceeded"]),
         )
     )
+
+
+def _says(row: Mapping[str, Any]) -> bool:
+    """Whether a total is there, and more than nothing, on either side."""
+    return bool(row["this"] or row["other"])
 
 
 def _side(side: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ planned again for another chip from the Program that it holds.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,8 @@ from axtool.errors import UnsupportedError, UsageError, located
 from axtool.plan.build import plan
 from axtool.plan.build_directives import matching, require_matched
 from axtool.plan.check_program import verify_program
-from axtool.plan.directives_file import load_directives
+from axtool.plan.directives_file import directives_from_dict, load_directives
+from axtool.report.plan_facts import groups, spilled_bytes
 from axtool.report.segments import segments
 from axtool.sim.checks import read_commands, read_layers
 from axtool.sim.images import encode_plan, sizes_of
@@ -48,7 +48,7 @@ class Request:
     settings: tuple[str, ...] = ()
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
-    directives: Path | None = None  # what the planner is told
+    directives: Path | None = None  # what the planner is told; without, what the file keeps of its own
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Stage:
     timing: Timing
     segments: tuple[str, ...]
     spilled_bytes: tuple[int, ...]
+    groups: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,12 @@ class Source:
         return self._planned([_fitting(stage.program, target, self._model) for stage in plans], target), host_nodes
 
     def _planned(self, programs: list[Program], target: Target) -> list[Plan]:
-        with located(str(self._request.directives)):
-            require_matched(self._directives, programs)
-        return [plan(program, target, matching(self._directives, program)) for program in programs]
+        told = self._directives
+        if not told and self._artefact is not None and self._artefact.provenance.get("directives"):
+            told = directives_from_dict(self._artefact.provenance["directives"], where=str(self._model))
+        with located(str(self._request.directives or self._model)):
+            require_matched(told, programs)
+        return [plan(program, target, matching(told, program)) for program in programs]
 
     def _programs(self, target: Target, step: Step) -> tuple[list[Program], int]:
         from axtool.graph.front import Reading
@@ -178,28 +182,7 @@ def _stage(planned: Plan, target: Target) -> Stage:
     program = planned.program
     outputs = [program.tensors[layer.outputs[0]].shape for layer in program.layers]
     names = segments([layer.origin for layer in program.layers], [(shape[1], shape[2]) for shape in outputs])
-    return Stage(time_plan(planned, target), names, spilled(planned))
-
-
-def spilled(planned: Plan) -> tuple[int, ...]:
-    """By layer: bytes of what it makes that has no place on the chip, so that later layers load it again."""
-    makers = {name: at for at, layer in enumerate(planned.program.layers) for name in layer.outputs}
-    outside = sorted(
-        (slot.offset, slot.offset + slot.size, slot.tensor)
-        for slot in planned.slots
-        if slot.memory == "ext" and slot.tensor in makers
-    )
-    starts = [begin for begin, _, _ in outside]
-    loaded = {command.reads[0].offset for command in planned.commands if command.kind == "load"}
-    found = [0] * len(planned.program.layers)
-    seen: set[str] = set()
-    for offset in loaded:
-        at = bisect_right(starts, offset) - 1
-        if at >= 0 and offset < outside[at][1] and outside[at][2] not in seen:
-            begin, end, name = outside[at]
-            seen.add(name)
-            found[makers[name]] += end - begin
-    return tuple(found)
+    return Stage(time_plan(planned, target), names, spilled_bytes(planned), groups(planned))
 
 
 def changed(target: Target, settings: tuple[str, ...]) -> Target:

@@ -14,11 +14,12 @@ from axtool.timing.ledger import CATEGORIES, words
 
 Row = dict[str, Any]
 
-KEYS = ("cycles", "macs", "mac_utilisation", "read_bytes", "write_bytes", "spilled_bytes", "index", "name")
+KEYS = ("cycles", "macs", "mac_utilisation", "read_bytes", "write_bytes", "spilled_bytes", "energy", "index", "name")
 GROUPS = ("layer", "segment", "op")
 PLAIN = (
     "stage", "index", "op", "name", "segment", "layers", "macs", "cycles", "share", "mac_utilisation",
-    "mac_cycles_utilisation", "read_bytes", "write_bytes", "spilled_bytes", "bound",
+    "mac_cycles_utilisation", "read_bytes", "write_bytes", "near_bytes", "spilled_bytes", "energy_relative", "group",
+    "custom", "bound",
 )  # fmt: skip
 
 
@@ -51,15 +52,20 @@ def _order(sort: str) -> Callable[[Row], tuple[Any, ...]]:
     place = ("stage", "index")
     if sort in ("index", "name"):
         return lambda row: (row["name"] if sort == "name" else 0, *(row[key] for key in place))
-    return lambda row: (-row[sort], *(row[key] for key in place))
+    figure = {"energy": "energy_relative"}.get(sort, sort)
+    return lambda row: (-(row[figure] or 0), *(row[key] for key in place))
 
 
 def _sum(group: Sequence[Row], index: int, peak: float, *, op: str, name: str) -> Row:
     """One row for several layers. Utilisations are those of all their MACs over all their cycles."""
     total: Row = {key: sum(row[key] for row in group) for key in (*SUMS, "share", "layers", "commands")}
     ledger = {category: sum(row["ledger_cycles"][category] for row in group) for category in CATEGORIES}
+    energies = [row["energy_relative"] for row in group]
     return {
         **total,
+        "energy_relative": None if None in energies else sum(energies),
+        "group": None,
+        "custom": any(row["custom"] for row in group),
         "stage": group[0]["stage"],
         "index": index,
         "op": op,
@@ -78,5 +84,9 @@ def profile_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow((*PLAIN, *(f"{name}_cycles" for name in CATEGORIES)))
     for row in rows:
-        writer.writerow((*(row[key] for key in PLAIN), *(row["ledger_cycles"][name] for name in CATEGORIES)))
+        writer.writerow((*(_cell(row[key]) for key in PLAIN), *(row["ledger_cycles"][name] for name in CATEGORIES)))
     return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    return "" if value is None else int(value) if isinstance(value, bool) else value

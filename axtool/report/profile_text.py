@@ -17,6 +17,9 @@ LEGEND = (
     "external memory; other: entry, fence, drain. Every cycle is in one of them. MAC use: of the array's peak, in all "
     "cycles; in mac: in the mac cycles alone."
 )
+TEXTS = ("op", "layer", "layers", "with", "bound by", "because")
+# Columns that are left out where there is too little room, the first one first.
+DROPPED = ("because", "in mac", "near", "energy", "spilled", "written", "read", "MAC use", "with", "MACs")
 REASONS = 5  # rows whose reason is said below the table, where it has no room in it
 
 
@@ -30,43 +33,73 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
             folded(summary(document)),
             "",
             bars(document["ledger_cycles"], document["other_cycles"]),
-            textwrap.fill(LEGEND, room() or PROSE_WIDTH),
+            textwrap.fill(_legend(shown), room() or PROSE_WIDTH),
             *(() if "because" in shown.splitlines()[0] else _reasons(rows)),
             *(f"failed: {line}" for line in document["exceeded"]),
         )
     )
 
 
+def _legend(table_of_rows: str) -> str:
+    """What the words of the chart mean, and of the columns that not every profile has."""
+    header = table_of_rows.splitlines()[0]
+    marks = (
+        (" with ", " with: layers whose commands take turns."),
+        (" energy ", " energy: relative, in the weights of the chip file."),
+    )
+    return LEGEND + "".join(words for mark, words in marks if mark in header)
+
+
 def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table; a column that says nothing here is left out, others where there is too little room."""
-    spills = any(row["spilled_bytes"] for row in rows)
-    ops = any(row["op"] for row in rows)
-    name = "layers" if any(row["layers"] > 1 for row in rows) else "layer"
-    columns = (
-        "#", "op", name, "MACs", "cycles", "share", "MAC use", "in mac", "read", "written", "spilled",
-        "bound by", "because",
-    )  # fmt: skip
-    cells = [
-        (
-            row["index"], row["op"], row["name"], large(row["macs"]), f"{row['cycles']:,}", percent(row["share"]),
-            percent(row["mac_utilisation"]), percent(row["mac_cycles_utilisation"]), size(row["read_bytes"]),
-            size(row["write_bytes"]), size(row["spilled_bytes"]), largest(row["ledger_cycles"]), because(row),
-        )
-        for row in rows
-    ]  # fmt: skip
-    kept = [at for at in range(len(columns)) if (ops or at != 1) and (spills or at != 10)]
-    place = {at: position for position, at in enumerate(kept)}
+    columns: dict[str, list[str]] = {
+        "#": [str(row["index"]) for row in rows],
+        "op": [row["op"] for row in rows],
+        "layers" if any(row["layers"] > 1 for row in rows) else "layer": [row["name"] for row in rows],
+        "with": [_together(row, rows) for row in rows],
+        "MACs": [large(row["macs"]) for row in rows],
+        "cycles": [f"{row['cycles']:,}" for row in rows],
+        "share": [percent(row["share"]) for row in rows],
+        "MAC use": [percent(row["mac_utilisation"]) for row in rows],
+        "in mac": [percent(row["mac_cycles_utilisation"]) for row in rows],
+        "read": [size(row["read_bytes"]) for row in rows],
+        "written": [size(row["write_bytes"]) for row in rows],
+        "near": [size(row["near_bytes"]) for row in rows],
+        "spilled": [size(row["spilled_bytes"]) for row in rows],
+        "energy": [large(row["energy_relative"] or 0) for row in rows],
+        "bound by": [largest(row["ledger_cycles"]) if row["commands"] else "in place" for row in rows],
+        "because": [because(row) for row in rows],
+    }
+    shown = {
+        "op": any(row["op"] for row in rows),
+        "with": any(columns["with"]),
+        "near": any(row["near_bytes"] for row in rows),
+        "spilled": any(row["spilled_bytes"] for row in rows),
+        "energy": any(row["energy_relative"] is not None for row in rows),
+    }
+    names = [name for name in columns if shown.get(name, True)]
+    at = {name: place for place, name in enumerate(names)}
     return table(
-        [columns[at] for at in kept],
-        [[cell[at] for at in kept] for cell in cells],
-        right=[place[at] for at in (0, 3, 4, 5, 6, 7, 8, 9, 10) if at in place],
-        droppable=[place[at] for at in (12, 7, 10, 9, 8, 6, 3) if at in place],
-        shorten=[place[2]],
+        names,
+        list(zip(*(columns[name] for name in names), strict=True)),
+        right=[at[name] for name in names if name not in TEXTS],
+        droppable=[at[name] for name in DROPPED if name in at],
+        shorten=[at[name] for name in ("layer", "layers") if name in at],
     )
+
+
+def _together(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """`3-5` for the layers whose commands take turns; empty for one that runs alone."""
+    if row["group"] is None:
+        return ""
+    members = [one["index"] for one in rows if (one["stage"], one["group"]) == (row["stage"], row["group"])]
+    return f"{min(members)}-{max(members)}"
 
 
 def because(row: Mapping[str, Any]) -> str:
     """What bound a row and the amount, without the words that the column says."""
+    if not row["commands"]:
+        return "no command: done by where its operands lie"
     return str(row["bound"]).removeprefix("bound by ")
 
 
@@ -81,23 +114,43 @@ def _reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def summary(document: Mapping[str, Any]) -> str:
-    """Three lines: how long the device takes, how busy the MAC array is, and what moves meanwhile."""
+    """How long the device takes, how busy the MAC array is, and what moves meanwhile: a line each."""
+    return "\n".join((_took(document), _busy(document), _moved(document), *_energy(document)))
+
+
+def _took(document: Mapping[str, Any]) -> str:
     beside = document["host_nodes"]
     alone = f"device only; {plural(beside, 'host node')} not in it" if beside else "device only"
     one, cores = document["frames_per_s_per_core"], document["cores"]
     frames = f"{one or 0:,.1f} frames/s"
     if cores > 1:
-        frames += f" on one core, {document['frames_per_s'] or 0:,.1f} on {cores}"
+        frames += f" on one core, {document['frames_per_s'] or 0:,.1f} on all {cores}"
     took = f"{document['cycles']:,} cycles, {seconds(document['latency_ms'] / 1e3)} a frame, {frames} ({alone})"
-    spilled = document["spilled_bytes"]
+    return f"{document['target']} at {document['clock_hz'] / 1e9:g} GHz, modelled: {took if one else 'no cycles'}"
+
+
+def _busy(document: Mapping[str, Any]) -> str:
+    whole, outside = document["mac_utilisation"], document["mac_utilisation_outside_custom"]
+    others = f" ({percent(outside)} outside custom ops)" if outside != whole else ""
     return (
-        f"{document['target']} at {document['clock_hz'] / 1e9:g} GHz, modelled: {took if one else 'no cycles'}\n"
-        f"{large(document['macs'])} MACs, {percent(document['mac_utilisation'])} of the array's peak, "
-        f"{percent(document['mac_cycles_utilisation'])} of it in the cycles of the array itself\n"
+        f"{large(document['macs'])} MACs, {percent(whole)} of the array's peak{others}, "
+        f"{percent(document['mac_cycles_utilisation'])} in the mac cycles alone"
+    )
+
+
+def _moved(document: Mapping[str, Any]) -> str:
+    near, spilled = document["near_bytes"], document["spilled_bytes"]
+    return (
         f"on-chip peak {size(document['peak_ocm_bytes'])} of {size(document['ocm_bytes'])}; "
         f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written"
-        + (f"; {size(spilled)} of activations have no room on chip" if spilled else "")
+        + (f"; {size(near)} from the memory beside the core" if near else "")
+        + (f"; {size(spilled)} of activations find no room on chip" if spilled else "")
     )
+
+
+def _energy(document: Mapping[str, Any]) -> tuple[str, ...]:
+    energy = document["energy_relative"]
+    return () if energy is None else (f"relative energy {large(energy)}, in the weights of the chip file: no joules",)
 
 
 def percent(share: float) -> str:

@@ -9,11 +9,11 @@ from axtool.report.profile import Profiled, Stage
 from axtool.report.units import header
 from axtool.timing.ledger import CATEGORIES
 
-SUMS = ("cycles", "macs", "read_bytes", "write_bytes", "spilled_bytes")  # of layers, that add up
+SUMS = ("cycles", "macs", "read_bytes", "write_bytes", "near_bytes", "spilled_bytes")  # of layers, that add up
 # What a layer's own figures are taken from; the rest of a row is worked out here.
 TAKEN = (
     "index", "name", "op", "origin", "cycles", "ledger_cycles", "other_cycles", "macs", "mac_utilisation", "read_bytes",
-    "write_bytes", "bound", "commands",
+    "write_bytes", "near_bytes", "bound", "commands", "custom",
 )  # fmt: skip
 
 
@@ -29,6 +29,7 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
     for row in layers:
         row["share"] = row["cycles"] / max(cycles, 1)
     one_core = timings[0].clock_hz / cycles if cycles else None
+    energy = sum(row["energy_relative"] for row in layers) if profiled.target.energy is not None else None
     reads, writes = (sum(row[key] for row in layers) for key in ("read_bytes", "write_bytes"))
     ledger = {name: sum(timing.ledger[name] for timing in timings) for name in CATEGORIES}
     macs = sum(timing.macs for timing in timings)
@@ -48,6 +49,8 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
         "peak_macs_per_cycle": peak,
         "mac_utilisation": used(macs, cycles, peak),
         "mac_cycles_utilisation": used(macs, ledger["mac"], peak),
+        "mac_utilisation_outside_custom": used(sum(row["macs"] for row in layers if not row["custom"]), cycles, peak),
+        "energy_relative": energy,
         "ledger_cycles": ledger,
         "other_cycles": {name: sum(timing.causes[name] for timing in timings) for name in timings[0].causes},
         "peak_ocm_bytes": max(timing.peak_ocm_bytes for timing in timings),
@@ -55,6 +58,7 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
         "external_read_bytes": reads,
         "external_write_bytes": writes,
         "external_bytes": reads + writes,
+        "near_bytes": sum(row["near_bytes"] for row in layers),
         "spilled_bytes": sum(row["spilled_bytes"] for row in layers),
         "exceeded": [],
         "layers": layers,
@@ -79,8 +83,10 @@ def _rows(number: int, stage: Stage, peak: float) -> list[dict[str, Any]]:
             "stage": number,
             **{key: layer[key] for key in TAKEN},
             "segment": segment,
+            "group": group,
             "spilled_bytes": out,
+            "energy_relative": layer["energy"],
             "mac_cycles_utilisation": used(layer["macs"], layer["ledger_cycles"]["mac"], peak),
         }
-        for layer, segment, out in zip(layers, stage.segments, stage.spilled_bytes, strict=True)
+        for layer, segment, group, out in zip(layers, stage.segments, stage.groups, stage.spilled_bytes, strict=True)
     ]

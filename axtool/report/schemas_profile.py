@@ -32,7 +32,13 @@ class ProfileRow(Utilised):
     other_cycles: Ledger
     read_bytes: int
     write_bytes: int
+    near_bytes: int = Field(description="Constants from the memory beside the core.")
     spilled_bytes: int = Field(description="Of what it makes, and that waits outside for want of room on the chip.")
+    energy_relative: float | None = Field(
+        description="In accesses of the cheapest kind; null: the chip has no weights."
+    )
+    group: int | None = Field(description="The first of the layers whose commands take turns with its own; else null.")
+    custom: bool = Field(description="An op that is no built-in one.")
     bound: str
     commands: int
 
@@ -49,6 +55,9 @@ class Profile(Document, Utilised):
     latency_ms: float = Field(description="Of one frame, which one core works on.")
     frames_per_s: float | None = Field(description="Of all cores of the device, and of it alone; null without cycles.")
     frames_per_s_per_core: float | None = Field(description="Of one core while all work.")
+    mac_utilisation_outside_custom: float = Field(description="Of the MACs that are in no custom op, over all cycles.")
+    energy_relative: float | None = Field(description="Of a frame; no unit that is measured. Null without weights.")
+    near_bytes: int
     host_nodes: int = Field(description="Nodes that run on the host and are not in any figure here.")
     peak_macs_per_cycle: float
     ledger_cycles: Ledger
@@ -141,6 +150,7 @@ class SweptPoint(Part):
     external_write_bytes: int | None
     external_bytes: int | None
     spilled_bytes: int | None
+    energy_relative: float | None
     bound: str | None = Field(description="The category with the most cycles.")
     exceeded: list[str]
 

@@ -24,6 +24,7 @@ TARGET = "target"  # the axis that is no value of a chip, but which chip
 KEPT = (
     "target", "clock_hz", "cores", "cycles", "latency_ms", "frames_per_s", "mac_utilisation", "ledger_cycles",
     "peak_ocm_bytes", "ocm_bytes", "external_read_bytes", "external_write_bytes", "external_bytes", "spilled_bytes",
+    "energy_relative",
 )  # fmt: skip
 Point = tuple[str, ...]  # one value of each axis
 Progress = Callable[[int, int], None]  # so many of so many points are done

@@ -18,7 +18,7 @@ LANES: Mapping[str, str] = {
     "dma write": "data_external",
 }
 TRANSFERS = ("dma read", "near read", "dma write")
-ENGINES = tuple(name for name in LANES if name not in TRANSFERS)
+ENGINES = tuple(name for name in LANES if name not in TRANSFERS)  # in front of them in the order
 NO_CAUSE = -1
 
 

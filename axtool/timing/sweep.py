@@ -1,7 +1,8 @@
 """The lanes of a frame -> what each cycle is charged to: an exclusive ledger for each layer.
 
 Time is cut where any lane changes. A piece belongs to the first busy lane of the order of `LANES`, and to the layer
-that the lane works for. A piece in which only transfers run is a wait: it belongs to the layer that works next.
+that the lane works for. So a wait for a transfer is charged to the layer whose bytes are on their way: constants that
+come early and are late all the same are their own layer's, not that of the layer in front.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Charges:
-    """Cycles by layer (rows): of each category, of each cause of `other`, of each transfer lane that was waited for."""
+    """Cycles by layer (rows): of each category, of each cause of `other`, of each transfer lane that alone was busy."""
 
     ledger: Ints  # (layers, len(CATEGORIES))
     causes: Ints  # (layers, len(CAUSES))
@@ -38,7 +39,7 @@ class _Spans:
 
 
 def sweep(lanes: Mapping[str, Lane], layers: int) -> Charges:
-    """Charge every cycle from 0 to the end of the last span once."""
+    """Charge every cycle from 0 to the end of the last span once; a cycle in which no lane is busy is a bug."""
     spans = {name: _arrays(lane) for name, lane in lanes.items() if lane.starts}
     charges = Charges(*(np.zeros((layers, len(names)), np.int64) for names in (CATEGORIES, CAUSES, TRANSFERS)))
     if not spans:
@@ -48,13 +49,11 @@ def sweep(lanes: Mapping[str, Lane], layers: int) -> Charges:
     lengths = np.diff(cuts)
     assert (lane_of >= 0).all(), f"nothing runs from cycle {cuts[:-1][lane_of < 0][0]} on"
     names = list(LANES)
-    waiting = lane_of >= len(ENGINES)
-    until, layer_of[waiting] = _waited(spans, cuts[:-1][waiting], layer_of[waiting])
     category = np.array([CATEGORIES.index(LANES[name]) for name in names])[lane_of]
     np.add.at(charges.ledger, (layer_of, category), lengths)
-    control = lane_of == names.index("control")
+    control, transfer = lane_of == names.index("control"), lane_of >= len(ENGINES)
     np.add.at(charges.causes, (layer_of[control], cause_of[control]), lengths[control])
-    np.add.at(charges.waits, (layer_of[waiting], _awaited(spans, until)), lengths[waiting])
+    np.add.at(charges.waits, (layer_of[transfer], lane_of[transfer] - len(ENGINES)), lengths[transfer])
     return charges
 
 
@@ -75,33 +74,6 @@ def _owners(spans: Mapping[str, _Spans], cuts: Ints) -> tuple[Ints, Ints, Ints]:
         pieces = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + begin[which]
         lane_of[pieces], layer_of[pieces], cause_of[pieces] = number, lane.layers[which], lane.causes[which]
     return lane_of, layer_of, cause_of
-
-
-def _waited(spans: Mapping[str, _Spans], starts: Ints, own: Ints) -> tuple[Ints, Ints]:
-    """For waits that begin at `starts`: when the next engine goes on, and for which layer.
-
-    What is behind the last engine belongs to the layer that it worked for; `own` is the transfers' layer, for frames
-    without any engine.
-    """
-    end = max(int(lane.ends[-1]) for lane in spans.values())
-    engines = [spans[name] for name in ENGINES if name in spans]
-    if not engines:
-        return np.full(len(starts), end), own
-    begins, layers = np.concatenate([e.starts for e in engines]), np.concatenate([e.layers for e in engines])
-    order = np.argsort(begins, kind="stable")
-    last = max(engines, key=lambda e: int(e.ends[-1]))
-    begins, layers = np.append(begins[order], end), np.append(layers[order], last.layers[-1])
-    nearest = np.searchsorted(begins, starts)
-    return begins[nearest], layers[nearest]
-
-
-def _awaited(spans: Mapping[str, _Spans], until: Ints) -> Ints:
-    """The transfer lane that each wait was for: the first one with a transfer that ends with it."""
-    found = np.zeros(len(until), np.int64)
-    for number, name in reversed(list(enumerate(TRANSFERS))):
-        if name in spans:
-            found[np.isin(until, spans[name].ends)] = number
-    return found
 
 
 def totals(names: Sequence[str], row: Ints) -> dict[str, int]:

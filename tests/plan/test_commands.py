@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from axtool.plan.build import plan
-from axtool.plan.commands import engine_of
+from axtool.plan.layer_commands import engine_of
 from axtool.plan.order import padded
 from axtool.target_file import load_target
 from tests.plan.hand_programs import Net, residual_net

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axtool.plan.build import plan
+from axtool.plan.build_directives import Directive
 from axtool.plan.check_plan import verify_plan
+from axtool.plan.groups import alone
 from axtool.plan.homes import find_homes, home_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import activation_bytes, activations, lifetimes, live_peak
@@ -23,12 +26,13 @@ from tests.plan.hand_programs import Net, feeds_of, run
 
 CHIP = load_target("qc-u-1d5-8mb")
 WIDTHS = (1, 3, 7, 17, 65)
+WHOLE = (Directive("*", residency="ocm"),)  # every tensor: none only passes from one layer to the next
 MISALIGNED = 5  # channels: the part behind it begins inside a word
 
 
-def same_bits(program: Program) -> Plan:
+def same_bits(program: Program, directives: Sequence[Directive] = ()) -> Plan:
     """The plan, when both engines give the numbers of the plan that shares nothing."""
-    built, feeds = plan(program, CHIP), feeds_of(program)
+    built, feeds = plan(program, CHIP, directives), feeds_of(program)
     verify_plan(built, CHIP)
     expected = run(whole_plan(program, CHIP), feeds)
     for engine in ("reference", "native"):
@@ -61,7 +65,7 @@ def test_an_elementwise_result_takes_the_place_of_an_operand_that_dies(op: str, 
     net = Net(37, 41, 8)
     x = net.conv("x", c)
     y = ELEMENTWISE[op](net, x)
-    built = same_bits(net.program(net.conv(y, 5)))
+    built = same_bits(net.program(net.conv(y, 5)), WHOLE)
     assert slot_of(built, y).offset == slot_of(built, x).offset
 
 
@@ -70,7 +74,7 @@ def test_a_sum_takes_the_place_of_its_second_operand_where_only_that_dies(c: int
     net = Net(9, 35, 8)
     a, b = net.conv("x", c), net.conv("x", c, 1)
     y = net.add(a, b)
-    built = same_bits(net.program(net.conv(net.add(net.conv(y, c), a), 5)))
+    built = same_bits(net.program(net.conv(net.add(net.conv(y, c), a), 5)), WHOLE)
     assert slot_of(built, y).offset == slot_of(built, b).offset != slot_of(built, a).offset
 
 
@@ -192,7 +196,7 @@ def test_no_sharing_raises_the_memory_that_lives_or_changes_a_bit(ops, data):
     sizes = {name: align(activation_bytes(program, name, CHIP)) for name in activations(program)}
     peak = live_peak(program, program.layers, sizes)
     resident = [name for name in lifetimes(program, program.layers)]
-    homes = find_homes(program, CHIP, resident, [peak] * len(program.layers))
+    homes = find_homes(program, CHIP, resident, [peak] * len(program.layers), alone(program))
     for at in range(len(program.layers)):
         alive = [home for home in homes.homes if home.first <= at <= home.last]
         live = sum(align(home_bytes(home.dims, CHIP)) for home in alive)

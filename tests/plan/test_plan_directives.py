@@ -11,6 +11,7 @@ from axtool.errors import Exit, FitError, UsageError
 from axtool.plan.build import plan
 from axtool.plan.build_directives import Directive, matches
 from axtool.plan.check_plan import verify_plan
+from axtool.plan.groups import find_groups
 from axtool.target_file import load_target
 from tests.plan.hand_programs import feeds_of, residual_net, run
 
@@ -55,7 +56,8 @@ def test_a_tensor_kept_on_chip_is_not_spilled():
 def test_without_prefetch_constants_arrive_with_their_layer():
     built = planned(Directive("*", prefetch=False))
     names = {name for layer in PROGRAM.layers for name in layer.inputs if name in PROGRAM.constants}
-    assert all(s.first == s.last for s in built.slots if s.memory == "ocm" and s.tensor in names)
+    groups = find_groups(built.program, {})
+    assert all(s.first == groups.of(s.last).first for s in built.slots if s.memory == "ocm" and s.tensor in names)
 
 
 @pytest.mark.parametrize("buffers", [1, 2])

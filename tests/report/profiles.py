@@ -33,7 +33,7 @@ def layer(
         write_bytes=written,
         utilisation=macs / (total * 16384) if total else 0.0,
         bound=words(ledger, {"reads": 2, "writes": 1}, amounts),
-        commands=4,
+        commands=4 if total else 0,
     )
 
 
@@ -46,7 +46,13 @@ LAYERS = (
 )  # fmt: skip
 
 
-def profiled(layers: tuple[LayerTime, ...] = LAYERS, *, spilled: int = 0, target: str = "qc-u-1d7-16mb") -> Profiled:
+def profiled(
+    layers: tuple[LayerTime, ...] = LAYERS,
+    *,
+    spilled: int = 0,
+    groups: tuple[int | None, ...] = (),
+    target: str = "qc-u-1d7-16mb",
+) -> Profiled:
     chip = load_target(target)
     timing = Timing(
         target=target,
@@ -57,7 +63,8 @@ def profiled(layers: tuple[LayerTime, ...] = LAYERS, *, spilled: int = 0, target
         layers=layers,
     )
     segments = tuple(("stem", "stem", "layer1", "layer1", "head")[one.index] for one in layers)
-    return Profiled(chip, (Stage(timing, segments, (spilled, *[0] * (len(layers) - 1))),), 3)
+    out = (spilled, *[0] * (len(layers) - 1))
+    return Profiled(chip, (Stage(timing, segments, out, groups or (None,) * len(layers)),), 3)
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -13,11 +14,14 @@ from axtool.report.compared_text import compared_text
 from axtool.report.gates import Gates
 from axtool.report.profile_rows import arrange, profile_csv
 from axtool.report.profile_text import profile_text
+from axtool.report.profiled import profile_document
 from axtool.report.schemas import check_document
 from axtool.report.sweep import Axis, Outcome
 from axtool.report.swept import KEPT, swept_csv, swept_document, swept_text
+from axtool.target_file import load_target, set_values
 from tests.report import golden
 from tests.report.profiles import LAYERS, LONG, document
+from tests.report.profiles import profiled as made
 
 WIDTHS = (80, 120, 200)
 
@@ -139,3 +143,33 @@ def test_a_row_in_a_file_has_its_whole_name_and_its_reason() -> None:
     rows = list(csv.DictReader(io.StringIO(profile_csv(arrange(document())))))
     assert rows[1]["name"] == LONG
     assert rows[1]["bound"] == "bound by the on-chip port: 3.0 MiB at 64 B/cycle"
+
+
+def test_layers_that_take_turns_are_marked_with_their_group(width: int) -> None:
+    profiled = document(groups=(None, 1, 1, None, None))
+    golden.check(f"profile_groups_{width}", fits(profile_text(profiled, arrange(profiled)), width))
+
+
+def test_energy_is_said_to_be_relative_and_only_where_a_chip_has_weights() -> None:
+    weights = {
+        f"energy.{name}": value for name, value in (("registers", 1), ("lrm", 3), ("on_chip", 70), ("external", 225))
+    }
+    chip = set_values(load_target("qc-u-1d7-16mb"), weights)
+    layers = tuple(replace(one, energy=1e6 * one.index) for one in LAYERS)
+    weighed = profile_document("m", replace(made(layers), target=chip))
+    assert weighed["energy_relative"] == 10e6
+    text = profile_text(weighed, arrange(weighed, sort="energy"))
+    assert "relative energy 10 M" in text
+    assert [row["index"] for row in arrange(weighed, sort="energy")] == [4, 3, 2, 1, 0]
+    assert [row["energy_relative"] for row in arrange(weighed, by="op")] == [2e6, 1e6, 3e6, 4e6]
+    bare = profile_document("m", replace(made(), target=replace(chip, energy=None)))
+    assert (bare["energy_relative"], "energy" in profile_text(bare, arrange(bare))) == (None, False)
+
+
+def test_custom_ops_are_left_out_of_the_second_utilisation() -> None:
+    layers = (LAYERS[0], replace(LAYERS[2], custom=True))
+    found = profile_document("m", made(layers))
+    cycles = LAYERS[0].total + LAYERS[2].total
+    assert found["mac_utilisation"] == pytest.approx((LAYERS[0].macs + LAYERS[2].macs) / (cycles * 16384))
+    assert found["mac_utilisation_outside_custom"] == pytest.approx(LAYERS[0].macs / (cycles * 16384))
+    assert "outside custom ops" in profile_text(found, arrange(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from math import ceil
 
@@ -16,6 +17,7 @@ from axtool.timing.cost import CostModel
 from axtool.types import Program, Tile
 from tests.plan.hand_programs import Net, every_op
 
+SECONDS = 1.0  # of CPU, for the backbone; a quarter of it is usual
 DRAIN, REQUANTIZE, SHIFT, PORT = 3, 10.3, 6.05, 64
 CHIP = set_values(
     load_target("qc-u-1d5-8mb"),
@@ -144,6 +146,15 @@ def test_the_backbone_has_its_published_macs(backbone):
     _, timing = backbone
     assert sum(layer.op == "conv" for layer in timing.layers) == 104
     assert timing.macs == 93_689_164_800
+
+
+def test_timing_a_plan_of_thousands_of_commands_takes_well_under_a_second(backbone):
+    program, timing = backbone
+    made = plan(program, CHIP)
+    assert len(made.commands) > 3000
+    begun = time.process_time()
+    assert time_plan(made, CHIP) == timing
+    assert time.process_time() - begun < SECONDS
 
 
 def test_the_mac_cycles_of_the_backbone_follow_the_tile_formula(backbone):

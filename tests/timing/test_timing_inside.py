@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from axtool.plan.build import plan
+from axtool.plan.build_directives import Directive
 from axtool.target_file import load_target, set_values
 from axtool.timing.clock import time_plan
 from axtool.timing.cost import OUTPUT
@@ -36,7 +37,7 @@ def in_turns(made: Plan) -> Plan:
 
 @pytest.fixture(scope="module")
 def apart() -> Plan:
-    return plan(conv_and_add(), CHIP)
+    return plan(conv_and_add(), CHIP, [Directive("*", residency="ocm")])  # a layer with a wish takes no turns
 
 
 @pytest.fixture(scope="module")
