@@ -63,7 +63,7 @@ NETWORKS: dict[str, Network] = {
     "densenet121": Network(plain.densenet121, 2.834, 7.979, TORCHVISION),
     "inception-v1": Network(plain.inception_v1, 1.498, 6.625, TORCHVISION),
     "inception-v3": Network(plain.inception_v3, 5.713, 23.834, "torchvision documentation; Keras"),
-    "inception-v3-224": Network(partial(plain.inception_v3, 224), None, None, ""),
+    "inception-v3-224": Network(partial(plain.inception_v3, 224, counts_pads=True), None, None, ""),
     "mobilenet-v1": Network(mobile.mobilenet_v1, 0.569, 4.24, SLIM),
     "mobilenet-v1-0.5-160": Network(partial(mobile.mobilenet_v1, 0.5, 160), 0.077, 1.34, SLIM),
     "mobilenet-v2": Network(mobile.mobilenet_v2, 0.301, 3.505, TORCHVISION),

@@ -79,28 +79,29 @@ def inception_v1(size: int = 224) -> Built:
     return finish(net, net.dense(net.global_pool(x), 1000))
 
 
-def inception_v3(size: int = 299) -> Built:
-    """Without the auxiliary classifier."""
+def inception_v3(size: int = 299, *, counts_pads: bool = False) -> Built:
+    """Without the auxiliary classifier. `counts_pads`: averages count padding, as torchvision's do."""
     net = Shapes("inception_v3", size)
 
     def conv(x: str, cout: int, k: int | tuple[int, int] = 1, s: int = 1, pad: int | None = None) -> str:
         return net.conv(x, cout, k, s, act="relu", pad=pad)
+
+    def around(x: str) -> str:
+        return net.average_pool(x, 3, 1, 1, counts_pads=counts_pads)
 
     x = conv(conv(conv("images", 32, 3, 2, 0), 32, 3, 1, 0), 64, 3)
     x = net.max_pool(conv(conv(net.max_pool(x, 3, 2), 80), 192, 3, 1, 0), 3, 2)
     for pool in (32, 64, 64):
         x = net.concat(
             conv(x, 64), conv(conv(x, 48), 64, 5), conv(conv(conv(x, 64), 96, 3), 96, 3),
-            conv(net.average_pool(x, 3, 1, 1), pool),
+            conv(around(x), pool),
         )  # fmt: skip
     x = net.concat(
         conv(x, 384, 3, 2, 0), conv(conv(conv(x, 64), 96, 3), 96, 3, 2, 0), net.max_pool(x, 3, 2)
     )  # fmt: skip
     for c in (128, 160, 160, 192):
         far = conv(conv(conv(conv(conv(x, c), c, (7, 1)), c, (1, 7)), c, (7, 1)), 192, (1, 7))
-        x = net.concat(
-            conv(x, 192), conv(conv(conv(x, c), c, (1, 7)), 192, (7, 1)), far, conv(net.average_pool(x, 3, 1, 1), 192)
-        )
+        x = net.concat(conv(x, 192), conv(conv(conv(x, c), c, (1, 7)), 192, (7, 1)), far, conv(around(x), 192))
     x = net.concat(
         conv(conv(x, 192), 320, 3, 2, 0),
         conv(conv(conv(conv(x, 192), 192, (1, 7)), 192, (7, 1)), 192, 3, 2, 0),
@@ -110,7 +111,7 @@ def inception_v3(size: int = 299) -> Built:
         y, z = conv(x, 384), conv(conv(x, 448), 384, 3)
         x = net.concat(
             conv(x, 320), conv(y, 384, (1, 3)), conv(y, 384, (3, 1)), conv(z, 384, (1, 3)), conv(z, 384, (3, 1)),
-            conv(net.average_pool(x, 3, 1, 1), 192),
+            conv(around(x), 192),
         )  # fmt: skip
     return finish(net, net.dense(net.global_pool(x), 1000))
 

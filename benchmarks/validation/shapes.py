@@ -104,10 +104,10 @@ class Shapes(Net):
         return self.op("Sigmoid", x) if act == "sigmoid" else super().activate(x, act)
 
     def max_pool(self, x: str, k: int, s: int, pad: Pads = 0, *, ceil_mode: bool = False) -> str:
-        return self._pool("MaxPool", x, k, s, pad, ceil_mode=ceil_mode)
+        return self._pool("MaxPool", x, k, s, pad, ceil_mode=int(ceil_mode))
 
-    def average_pool(self, x: str, k: int, s: int, pad: Pads = 0) -> str:
-        return self._pool("AveragePool", x, k, s, pad, ceil_mode=False)
+    def average_pool(self, x: str, k: int, s: int, pad: Pads = 0, *, counts_pads: bool = False) -> str:
+        return self._pool("AveragePool", x, k, s, pad, count_include_pad=int(counts_pads))
 
     def global_pool(self, x: str) -> str:
         y = self.op("GlobalAveragePool", x)
@@ -144,10 +144,10 @@ class Shapes(Net):
         cuts = [self.constant(np.array([value], np.int64)) for value in (begin, begin + count, 1)]
         return self.op("Slice", x, *cuts, channels=count)
 
-    def _pool(self, kind: str, x: str, k: int, s: int, pad: Pads, *, ceil_mode: bool) -> str:
+    def _pool(self, kind: str, x: str, k: int, s: int, pad: Pads, **modes: int) -> str:
         pads = self._pads(x, (k, k), s, pad, 1)
-        y = self.op(kind, x, kernel_shape=[k, k], strides=[s, s], pads=pads, ceil_mode=int(ceil_mode))
-        self.size[y] = self._windows(x, (k, k), s, pads, 1, up=ceil_mode)
+        y = self.op(kind, x, kernel_shape=[k, k], strides=[s, s], pads=pads, **modes)
+        self.size[y] = self._windows(x, (k, k), s, pads, 1, up=bool(modes.get("ceil_mode")))
         return y
 
     def _pads(self, x: str, kernel: Pair, s: int, pad: Pads, dilation: int) -> tuple[int, int, int, int]:

@@ -25,6 +25,13 @@ def planned(name: str, target: Target) -> Plan:
     return plans[0]
 
 
+def timed_stages(name: str, target: Target) -> list[Timing]:
+    """The timings of the device stages of one frame, which run one after the other; what the host does is left out."""
+    with tempfile.TemporaryDirectory(prefix="validation-") as folder:
+        plans, _ = plans_of_onnx(NETWORKS[name].build().write(Path(folder)), target, Reading())
+    return [time_plan(plan, target) for plan in plans]
+
+
 def timed(name: str, target: Target) -> Timing:
     """The timing of one frame."""
     return time_plan(planned(name, target), target)
