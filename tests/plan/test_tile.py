@@ -17,12 +17,12 @@ from axtool.plan.tile import LEVELS, choose, smallest
 from axtool.plan.tile_boxes import TileJob, array_tile, constant_sizes, grid
 from axtool.plan.tile_cost import evaluate, request_cycles
 from axtool.target import Target
-from axtool.target_file import load_target
+from axtool.target_file import load_target, set_values
 from axtool.timing.cost import CostModel
 from axtool.types import Program, Tile
 from tests.plan.hand_programs import Net, every_op
 
-CHIP = load_target("qc-u-1d5-8mb")
+CHIP = set_values(load_target("qc-u-1d5-8mb"), {"external.in_flight": 1})
 EVERY = every_op()
 
 
