@@ -46,8 +46,8 @@ def work(layer: Layer, tile: Tile, depth: int, cout: int, array: Array) -> Work:
         dense = runs_dense(layer, array)
         blocks = _blocks(kh, kw, depth * group if dense else depth, array)
         channels = _output_blocks(tile.n, cout if dense else cout // group, array.output_channels)
-    saved = array.winograd if takes_winograd(layer, depth, array) else 1.0
-    return Work(array_fills(array, tile.h, tile.w), channels, blocks * array.cycles / saved, blocks)
+    steps = blocks * array.cycles / saved(layer, depth, array)
+    return Work(array_fills(array, tile.h, tile.w), channels, steps, blocks)
 
 
 def taps(layer: Layer) -> tuple[int, int]:
@@ -74,6 +74,11 @@ def takes_winograd(layer: Layer, depth: int, array: Array) -> bool:
         and (*attrs["kernel"], *attrs["stride"], *attrs["dilation"]) == (3, 3, 1, 1, 1, 1)
         and depth >= array.input_channels
     )
+
+
+def saved(layer: Layer, depth: int, array: Array) -> float:
+    """Products of the layer for each one that the array does: more than one by Winograd alone."""
+    return array.winograd if takes_winograd(layer, depth, array) else 1.0
 
 
 def runs_dense(layer: Layer, array: Array) -> bool:

@@ -44,7 +44,7 @@ def time_plan(plan: Plan, target: Target) -> Timing:
         peak_macs_per_cycle=peak_macs(target),
         peak_ocm_bytes=plan.sizes["ocm"],
         ocm_bytes=target.memory.ocm_bytes,
-        layers=layer_rows(plan.program, target, clock.accounts, charges),
+        layers=layer_rows(clock.costs, clock.accounts, charges),
         events=tuple(sorted(events, key=lambda e: (e.start, e.lane, e.end))),
     )
 

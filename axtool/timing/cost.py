@@ -17,7 +17,7 @@ from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
 from axtool.target import DEFAULT_COSTS, Target
-from axtool.timing.array import WINOGRAD_WEIGHTS, array_fills, hops, takes_winograd, weight_factor, work
+from axtool.timing.array import WINOGRAD_WEIGHTS, array_fills, hops, saved, takes_winograd, weight_factor, work
 from axtool.types import Layer, Program, Tile
 
 PLACELESS = ("add", "mul", "lut", "requantize", "transpose")  # a box needs as much of its inputs wherever it lies
@@ -83,6 +83,13 @@ class CostModel:
         """Bytes read for each byte of the weights of layer `at` (see `axtool.timing.array`)."""
         layer = self.program.layers[at]
         return weight_factor(layer, self._depth(layer, self._dims[at][0][0][2]), self.target)
+
+    def saved(self, at: int) -> float:
+        """Products of layer `at` for each one that the array does; 1 but for Winograd."""
+        layer = self.program.layers[at]
+        if layer.op not in MAC_OPS:
+            return 1.0
+        return saved(layer, self._depth(layer, self._dims[at][0][0][2]), self.target.array)
 
     def _depth(self, layer: Layer, channels: int) -> int:
         """Input channels, in numbers, that one output channel reads; `channels` of the input, in bytes."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from axtool.ops.encoding import FIELDS
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.target import Target
 from axtool.timing.array import array_fills, peak_macs
+from axtool.timing.cost import CostModel
 from axtool.timing.energy import relative_energy
-from axtool.timing.lanes import TRANSFERS
+from axtool.timing.lanes import ENGINES, LANES, TRANSFERS
 from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, mib, share, words
 from axtool.timing.sweep import Charges, totals
 from axtool.types import Layer, Program
@@ -28,21 +29,22 @@ class Account:
     commands: int = 0
 
 
-def layer_rows(
-    program: Program, target: Target, accounts: Sequence[Account], charges: Charges
-) -> tuple[LayerTime, ...]:
+def layer_rows(costs: CostModel, accounts: Sequence[Account], charges: Charges) -> tuple[LayerTime, ...]:
     """One row a layer, in order; a layer without commands has zeros."""
-    return tuple(_row(at, layer, program, target, accounts[at], charges) for at, layer in enumerate(program.layers))
+    return tuple(_row(costs, at, account, charges) for at, account in enumerate(accounts))
 
 
-def _row(at: int, layer: Layer, program: Program, target: Target, account: Account, charges: Charges) -> LayerTime:
+def _row(costs: CostModel, at: int, account: Account, charges: Charges) -> LayerTime:
+    program, target = costs.program, costs.target
+    layer, busy = program.layers[at], totals(LANES, charges.busy[at])
     ledger = totals(CATEGORIES, charges.ledger[at])
     total, peak = sum(ledger.values()), peak_macs(target)
     external = account.read_bytes + account.write_bytes
+    used = share(account.macs, busy["mac"] * peak * costs.saved(at))
     amounts = {
-        "mac": f"{share(account.macs, ledger['mac'] * peak)} of it in use",
+        "mac": f"{used} of it in use",
         "compute": _busy(layer, program, target),
-        "data_ocm": _moved(layer, target, account.port_bytes, ledger["data_ocm"]),
+        "data_ocm": _moved(layer, target, account.port_bytes, busy["port"]),
         "dma read": f"{mib(account.read_bytes)} at {target.read_bytes_per_cycle:.1f} B/cycle",
         "dma write": f"{mib(account.write_bytes)} at {target.write_bytes_per_cycle:.1f} B/cycle",
         "near read": f"{mib(account.near_bytes)} at {target.memory.near_bytes_per_cycle or 0:.1f} B/cycle",
@@ -58,12 +60,28 @@ def _row(at: int, layer: Layer, program: Program, target: Target, account: Accou
         read_bytes=account.read_bytes,
         write_bytes=account.write_bytes,
         utilisation=account.macs / (total * peak) if total else 0.0,
-        bound=words(ledger, totals(TRANSFERS, charges.waits[at]), amounts),
+        bound=words(*_binding(target, ledger, totals(TRANSFERS, charges.waits[at]), busy), amounts),
         commands=account.commands,
         near_bytes=account.near_bytes,
         custom=layer.op not in FIELDS,
         energy=relative_energy(target, account.macs, account.port_bytes, account.near_bytes, external),
     )
+
+
+def _binding(
+    target: Target, ledger: Mapping[str, int], waits: Mapping[str, int], busy: Mapping[str, int]
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """The cycles of which the most bind a layer, by category, and those of transfers by lane.
+
+    Where engines take turns, those that are charged. Pipelined engines hide behind each other in the ledger: there it
+    is the queue with the most work, and reads and writes are one queue where they share a path.
+    """
+    if not target.engines.pipelined:
+        return ledger, waits
+    transfers = {name: busy[name] for name in TRANSFERS}
+    reads, near, writes = transfers.values()
+    external = max(reads, near, writes) if target.external.duplex else max(reads + writes, near)
+    return {**{LANES[name]: busy[name] for name in ENGINES}, "data_external": external}, transfers
 
 
 def _moved(layer: Layer, target: Target, port_bytes: int, cycles: int) -> str:

@@ -7,7 +7,7 @@ come early and are late all the same are their own layer's, not that of the laye
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,15 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Charges:
-    """Cycles by layer (rows): of each category, of each cause of `other`, of each transfer lane that alone was busy."""
+    """Cycles by layer (rows): of each category, of each cause of `other`, of each transfer lane that alone was busy.
+
+    `busy` has those of every lane, whatever else ran.
+    """
 
     ledger: Ints  # (layers, len(CATEGORIES))
     causes: Ints  # (layers, len(CAUSES))
     waits: Ints  # (layers, len(TRANSFERS))
+    busy: Ints  # (layers, len(LANES))
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class _Spans:
 def sweep(lanes: Mapping[str, Lane], layers: int) -> Charges:
     """Charge every cycle from 0 to the end of the last span once; a cycle in which no lane is busy is a bug."""
     spans = {name: _arrays(lane) for name, lane in lanes.items() if lane.starts}
-    charges = Charges(*(np.zeros((layers, len(names)), np.int64) for names in (CATEGORIES, CAUSES, TRANSFERS)))
+    columns = (CATEGORIES, CAUSES, TRANSFERS, LANES)
+    charges = Charges(*(np.zeros((layers, len(names)), np.int64) for names in columns))
     if not spans:
         return charges
     cuts = np.unique(np.concatenate([[0], *(s.starts for s in spans.values()), *(s.ends for s in spans.values())]))
@@ -49,6 +54,8 @@ def sweep(lanes: Mapping[str, Lane], layers: int) -> Charges:
     lengths = np.diff(cuts)
     assert (lane_of >= 0).all(), f"nothing runs from cycle {cuts[:-1][lane_of < 0][0]} on"
     names = list(LANES)
+    for name, lane in spans.items():
+        np.add.at(charges.busy[:, names.index(name)], lane.layers, lane.ends - lane.starts)
     category = np.array([CATEGORIES.index(LANES[name]) for name in names])[lane_of]
     np.add.at(charges.ledger, (layer_of, category), lengths)
     control, transfer = lane_of == names.index("control"), lane_of >= len(ENGINES)
@@ -76,6 +83,6 @@ def _owners(spans: Mapping[str, _Spans], cuts: Ints) -> tuple[Ints, Ints, Ints]:
     return lane_of, layer_of, cause_of
 
 
-def totals(names: Sequence[str], row: Ints) -> dict[str, int]:
+def totals(names: Iterable[str], row: Ints) -> dict[str, int]:
     """One row of charges by name."""
     return {name: int(cycles) for name, cycles in zip(names, row, strict=True)}

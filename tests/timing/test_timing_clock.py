@@ -174,6 +174,28 @@ def test_pipelined_engines_work_on_different_commands_at_once():
     assert beside.total < turns.total - 0.9 * busy(beside, "mac")
 
 
+def test_what_binds_pipelined_engines_is_the_longest_queue_although_another_is_charged_more():
+    net = Net(64, 64, 64)
+    slow = changed(CHIP, engines__pipelined="true", external__read_bytes_per_s="4GB/s", external__duplex="false")
+    program = net.program(net.conv("x", 64, 3))
+    made = plan(program, slow)
+    rate = slow.read_bytes_per_cycle
+    beside = time_plan(made, changed(slow, external__latency_cycles=0)).layers[0]
+    assert beside.bound == f"bound by external reads: {beside.read_bytes / 2**20:.1f} MiB at {rate:.1f} B/cycle"
+    fast = time_plan(made, changed(slow, external__read_bytes_per_s="400GB/s", external__write_bytes_per_s="400GB/s"))
+    assert fast.layers[0].bound == "bound by the MAC array: 92 % of it in use"
+
+
+def test_winograd_is_in_use_by_the_products_that_it_does():
+    target = changed(CHIP, array__winograd=2.25, costs__mac_drain=0, costs__requantize=0, costs__array_shift=0)
+    target = changed(target, external__read_bytes_per_s="9TB/s", external__write_bytes_per_s="9TB/s", costs__flow=0)
+    target = changed(target, memory__ocm_bytes_per_cycle=10**6, costs__window_shift=0, external__latency_cycles=0)
+    net = Net(32, 32, 64)
+    layer = time_plan(plan(net.program(net.conv("x", 64)), target), target).layers[0]
+    assert layer.bound == "bound by the MAC array: 100 % of it in use"
+    assert layer.ledger["mac"] == 64 * 9 * 4 / 2.25
+
+
 def test_frames_of_several_cores_are_counted_together_with_their_part_of_the_bandwidth():
     net = Net(64, 64, 16)
     made = plan(net.program(net.lut("x")), CHIP)
