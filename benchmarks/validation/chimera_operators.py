@@ -12,9 +12,11 @@ from benchmarks.validation.shapes import Shapes, finish
 
 FAMILY = "qc-u-1d5-8mb"
 CHANNELS = 256
+OTHERS = (128, 512)
 SIZE = 64
 POINTS = 4.0
 SET = "QB datasheet: MAC utilisation of operator kernels"
+ELSE = "QB datasheet: the same with other channel counts"
 # What a QB16 has in place of a QC-U: 8 MACs a processing element at 1 GHz. The image, the weights and the result are on
 # chip, as in a kernel that is measured alone: external memory is made so fast that it takes no time.
 QB16 = {
@@ -35,24 +37,29 @@ def published() -> dict[int, float]:
 
 
 @cache
-def kernel_cycles(kernel: int, shift: float | None = None) -> tuple[float, float]:
+def kernel_cycles(kernel: int, shift: float | None = None, channels: int = CHANNELS) -> tuple[float, float]:
     """Cycles of the kernel and those of a full array; without the entry of the program, which is not the kernel's."""
     target = qb16() if shift is None else set_values(qb16(), {"costs.window_shift": shift})
-    net = Shapes("kernel", SIZE, channels=CHANNELS)
-    timing = time_model(finish(net, net.conv("images", CHANNELS, kernel)), target).timing
+    net = Shapes("kernel", SIZE, channels=channels)
+    timing = time_model(finish(net, net.conv("images", channels, kernel)), target).timing
     return timing.total - timing.causes["entry"], timing.macs / timing.peak_macs_per_cycle
 
 
-def utilisation(kernel: int, shift: float | None = None) -> float:
+def utilisation(kernel: int, shift: float | None = None, channels: int = CHANNELS) -> float:
     """In per cent."""
-    total, ideal = kernel_cycles(kernel, shift)
+    total, ideal = kernel_cycles(kernel, shift, channels)
     return 100 * ideal / total
 
 
 def rows() -> list[Row]:
-    note = f"{CHANNELS} channels in and out"
+    """The four kernels with the channel count that is taken for the datasheet's, and with half and twice as many."""
+    note = "{} channels in and out".format
     return [
-        Row(SET, f"{k}x{k}", "%", value, utilisation(k), tolerance=POINTS, absolute=True, note=note)
+        Row(SET, f"{k}x{k}", "%", value, utilisation(k), tolerance=POINTS, absolute=True, note=note(CHANNELS))
+        for k, value in published().items()
+    ] + [
+        Row(ELSE, f"{k}x{k}", "%", value, utilisation(k, channels=n), absolute=True, note=note(n))
+        for n in OTHERS
         for k, value in published().items()
     ]
 

@@ -123,3 +123,8 @@ def test_an_unknown_chip_is_refused_with_the_known_ones(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit, match="2"):
         command.main(["--only", "nothing"])
     assert "chimera" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_page_in_docs_is_what_a_run_makes() -> None:
+    assert command.main(["--check"]) == 0
