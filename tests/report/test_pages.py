@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from axtool.quant.recipe_file import list_recipes, recipe_from_dict
+from axtool.report.profile_text import DROPPED
 from axtool.runtime.detect import DECODERS
 from axtool.zoo.schema import Config
+from tests.tiny import axtool
 
 ROOT = Path(__file__).parent.parent.parent
 ZOO_PAGE = (ROOT / "docs" / "zoo.md").read_text(encoding="utf-8")
@@ -60,3 +62,20 @@ def test_the_example_of_a_recipe_file_is_one() -> None:
 
 def test_every_recipe_of_the_package_is_explained() -> None:
     assert [name for name in list_recipes() if f"`{name}`" not in QUANT_PAGE] == []
+
+
+PROFILE_PAGE = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
+
+
+def test_every_column_of_a_profile_is_explained() -> None:
+    columns = ("MACs", "cycles", "share", "MAC use", "in mac", "read", "written", *DROPPED)
+    table = "\n".join(line for line in PROFILE_PAGE.splitlines() if line.startswith("|"))
+    assert [name for name in columns if name not in table] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/profile.md"])
+def test_the_options_that_a_page_gives_to_profile_are_options(page: str) -> None:
+    known = set(re.findall(r"--[a-z-]+", axtool("profile", "--help").out + axtool("targets", "--help").out))
+    lines = [line for line in (ROOT / page).read_text().splitlines() if re.match(r"axtool (profile|targets)", line)]
+    assert lines
+    assert [word for line in lines for word in re.findall(r"--[a-z-]+", line.split("#")[0]) if word not in known] == []
