@@ -134,7 +134,7 @@ def fit_accumulator(filters: Filters, fmt: QFormat, where: str) -> tuple[Filters
 
     Sums over an input of 16 bits have 64; their biases have 32 as well.
     """
-    values, scale = filters.values.astype(np.int64), filters.scale.astype(np.float64)
+    values, scale = filters.values.astype(np.int8), filters.scale.astype(np.float64)
     bias = _bias(filters.bias, fmt, scale)
     raised = np.zeros(len(scale), bool)
     while (over := _reach(values, bias, fmt) > INT32_MAX).any():
@@ -145,10 +145,10 @@ def fit_accumulator(filters: Filters, fmt: QFormat, where: str) -> tuple[Filters
     if raised.any():
         count, channels = int(raised.sum()), len(scale)
         LOG.warning("%s: coarser weights in %d of %d channels, their sums would overflow int32", where, count, channels)
-    return Filters(values.astype(np.int8), scale, filters.bias), bias.astype(np.int64)
+    return Filters(values, scale, filters.bias), bias.astype(np.int64)
 
 
-def _reach(values: NDArray[np.int64], bias: NDArray[np.float64], fmt: QFormat) -> NDArray[np.float64]:
+def _reach(values: NDArray[np.int8], bias: NDArray[np.float64], fmt: QFormat) -> NDArray[np.float64]:
     """The largest |sum(x * w) + bias| of each channel over every int8 input, in float64: exact below 2^53.
 
     Of an int16 input the bias alone.
@@ -156,8 +156,8 @@ def _reach(values: NDArray[np.int64], bias: NDArray[np.float64], fmt: QFormat) -
     if fmt.kind == "int16":
         return np.abs(bias)
     rows = values.reshape(len(values), -1)
-    up = np.where(rows > 0, rows, 0).sum(axis=1).astype(np.float64)
-    down = rows.sum(axis=1) - up
+    up = np.maximum(rows, 0).sum(axis=1, dtype=np.int64).astype(np.float64)
+    down = rows.sum(axis=1, dtype=np.int64) - up
     low, high = -128 - fmt.zero_point[0], 127 - fmt.zero_point[0]
     most, least = up * high + down * low + bias, up * low + down * high + bias
     reach: NDArray[np.float64] = np.maximum(np.maximum(most, -least), np.abs(bias))

@@ -24,6 +24,7 @@ FINEST_MULTIPLIER = 2.0**-20
 MANY_STEPS = 1 << 18
 # Scales are kept as float32. A channel of zeros, or between ranges of extreme ratio, could ask for 0 or infinity.
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**127
+PIECE = 1 << 17  # weights rounded at a time: what stands between them and int8 stays in the cache
 
 
 def weight_name(site: Site) -> str | None:
@@ -89,7 +90,7 @@ def quantize_weights(
         assert given is not None
         wanted = np.broadcast_to(np.asarray(given.scale, np.float64), (len(channels),)).copy()
     else:
-        wanted = np.abs(channels).max(axis=1, initial=0.0) / LIMIT
+        wanted = np.maximum(channels.max(axis=1, initial=0.0), -channels.min(axis=1, initial=0.0)) / LIMIT
         if source.kind == "int16":
             wanted = _whole_multipliers(wanted, scale_in / scale_out)
         else:
@@ -102,8 +103,8 @@ def quantize_weights(
     scale = wanted.astype(np.float32).astype(np.float64)
     raised = np.zeros(len(channels), bool)
     while True:
-        values = np.clip(np.rint(channels / scale[:, None]), -128 if kept else -LIMIT, LIMIT)
-        worst = np.abs(values).sum(axis=1) * reach + np.abs(bias) / (scale_in * scale) + 1
+        values, sums = _rounded(channels, scale, -128 if kept else -LIMIT)
+        worst = sums * reach + np.abs(bias) / (scale_in * scale) + 1
         over = worst > INT32_MAX
         if not over.any():
             break
@@ -112,10 +113,25 @@ def quantize_weights(
         scale[over] *= 2  # still a float32
         if (scale > LARGEST_SCALE).any():
             raise _bias_too_large(site, bias, scale_in)
-    raised &= counts(site, source, out)
+    if raised.any():
+        raised &= counts(site, source, out)
     notes = (f"{site}: weight scale raised against int32 overflow in channels {_list(raised)}",) if raised.any() else ()
-    values = from_channels(site, values.astype(np.int8))
-    return Weights(values, scale.astype(np.float32), bias.astype(np.float32)), notes
+    return Weights(from_channels(site, values), scale.astype(np.float32), bias.astype(np.float32)), notes
+
+
+def _rounded(
+    channels: NDArray[np.float64], scale: NDArray[np.float64], low: int
+) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """(cout, k): the nearest int8 steps of each channel's scale; (cout,): the sum of their sizes."""
+    values, sums = np.empty(channels.shape, np.int8), np.empty(len(channels))
+    rows = max(1, PIECE // max(1, channels.shape[1]))
+    for start in range(0, len(channels), rows):
+        part = slice(start, start + rows)
+        steps = channels[part] / scale[part, None]
+        np.clip(np.rint(steps, out=steps), low, LIMIT, out=steps)
+        values[part] = steps
+        sums[part] = np.abs(steps, out=steps).sum(axis=1)
+    return values, sums
 
 
 def counts(site: Site, source: QFormat, out: QFormat) -> NDArray[np.bool_]:
@@ -150,7 +166,8 @@ def channel_weights(site: Site, values: NDArray[np.int8] | None = None) -> NDArr
     if values is not None:
         return _to_channels(site, values.astype(np.float64))
     channels = _to_channels(site, np.asarray(site.constants[site.inputs[1]], np.float64))
-    return channels * site.attrs.get("alpha", 1.0) if site.op == "Gemm" else channels
+    alpha = site.attrs.get("alpha", 1.0) if site.op == "Gemm" else 1.0
+    return channels * alpha if alpha != 1.0 else channels
 
 
 def _bias(site: Site, count: int) -> NDArray[np.float64]:

@@ -125,6 +125,25 @@ def efficientnet_edgetpu(width: float, depth: float, size: int) -> Built:
     return finish(net, net.dense(net.global_pool(net.conv(x, _round8(1280 * width), act="relu")), 1001))
 
 
+def mobilenet_edge(size: int = 224) -> Built:
+    """MobileNet-EdgeTPU: ReLU, no gates, full convolutions in place of 1x1 and depthwise in the first 8 blocks."""
+    net = Shapes("mobilenet_edge", size)
+    x = net.conv(net.conv("images", 32, 3, 2, act="relu", pad="same"), 16)
+    for full, k, cout, repeat, stride in (
+        (True, 3, 32, 4, 2), (True, 3, 48, 4, 2), (False, 3, 96, 4, 2), (False, 3, 96, 4, 1), (False, 5, 160, 4, 2),
+        (False, 3, 192, 1, 1),
+    ):  # fmt: skip
+        for block in range(repeat):  # the first widens by 8 and has no residual, whatever its stride
+            inner, s = net.channels[x] * (4 if block else 8), 1 if block else stride
+            if full:
+                y = net.conv(x, inner, k, s, act="relu", pad="same")
+            else:
+                y = net.depthwise(net.conv(x, inner, act="relu"), k, s, "relu", "same")
+            y = net.conv(y, cout)
+            x = net.add(x, y) if block else y
+    return finish(net, net.dense(net.global_pool(net.conv(x, 1280, act="relu")), 1001))
+
+
 def ssd_mobilenet_v1(size: int = 300, classes: int = 91) -> Built:
     """Six maps of boxes and classes by 1x1; the logits and offsets, without decoding."""
     net = Shapes("ssd_mobilenet_v1", size)

@@ -129,3 +129,13 @@ def unet(height: int, width: int, base: int = 64, classes: int = 2, channels: in
         x = net.concat(kept[level], net.deconv(x, base << level))
         x = net.conv(net.conv(x, base << level, 3, act="relu"), base << level, 3, act="relu")
     return finish(net, net.conv(x, classes))
+
+
+def superpoint(height: int = 480, width: int = 640) -> Built:
+    """SuperPoint: VGG-like, a grey picture in, cells of 65 places and 256 features out."""
+    net = Shapes("superpoint", height, width, 1)
+    x = "images"
+    for at, cout in enumerate((64, 64, 128, 128)):
+        x = net.conv(net.conv(x, cout, 3, act="relu"), cout, 3, act="relu")
+        x = net.max_pool(x, 2, 2) if at < 3 else x
+    return finish(net, *(net.conv(net.conv(x, 256, 3, act="relu"), cout) for cout in (65, 256)))

@@ -83,6 +83,17 @@ def regnet(widths: Sequence[int], depths: Sequence[int], group_width: int, gate:
     return _head(net, x, 1000)
 
 
+def sphereface20(height: int = 112, width: int = 96) -> Built:
+    """SphereFace-20, with ReLU: a strided 3x3 and residual pairs of 3x3 at each size, 512 features."""
+    net = Shapes("sphereface20", height, width)
+    x = "images"
+    for cout, pairs in ((64, 1), (128, 2), (256, 4), (512, 1)):
+        x = net.conv(x, cout, 3, 2, act="relu")
+        for _ in range(pairs):
+            x = net.add(x, net.conv(net.conv(x, cout, 3, act="relu"), cout, 3, act="relu"))
+    return finish(net, net.dense(x, 512))
+
+
 def _scaled(net: Shapes, x: str) -> str:
     """A BatchNorm that follows an addition, which folds into no convolution: a depthwise 1x1."""
     return net.depthwise(x, 1)

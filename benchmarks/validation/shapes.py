@@ -47,7 +47,7 @@ class Shapes(Net):
 
     def bias(self, cout: int) -> str:
         values = np.zeros(cout, np.float32)
-        values[0] = len(self.weights) + 1
+        values[0] = (len(self.weights) + 1) / 2**16  # small: a larger one asks for coarser weights
         return self.constant(values)
 
     def conv(  # type: ignore[override]
