@@ -19,8 +19,9 @@ from axtool.plan.memory import align, live_bytes, peak, place
 from axtool.plan.order import activation_bytes, order
 from axtool.plan.tile import choose
 from axtool.plan.tile_boxes import TileJob
-from axtool.plan.tile_cost import OUTPUT, Tiling
+from axtool.plan.tile_cost import Tiling
 from axtool.target import Target
+from axtool.timing.cost import OUTPUT
 from axtool.types import Layer, Plan, Program, Slot
 
 ATTEMPTS = 12  # times that a fragmented placement is tried again with less room

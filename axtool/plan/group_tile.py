@@ -8,8 +8,9 @@ from dataclasses import replace
 from axtool.plan.groups import Group
 from axtool.plan.tile import LEVELS, level_size
 from axtool.plan.tile_boxes import BLOCK, Size, TileJob, box_bytes, channel_unit, command_size
-from axtool.plan.tile_cost import OUTPUT, Buffers, Tiling, both, bytes_at, evaluate
+from axtool.plan.tile_cost import Buffers, Tiling, both, bytes_at, evaluate
 from axtool.target import Target
+from axtool.timing.cost import OUTPUT
 from axtool.types import Program, Tile
 
 MAX_STEPS = 4096

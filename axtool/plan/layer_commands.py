@@ -10,9 +10,9 @@ from axtool.ops.encoding import MAC_OPS
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.plan.order import padded
 from axtool.plan.tile_boxes import Step, staged_pixel
-from axtool.plan.tile_cost import OUTPUT
 from axtool.plan.tile_needs import boxed_inputs, need, slices, whole_box
 from axtool.target import Target
+from axtool.timing.cost import OUTPUT
 from axtool.types import Command, Engine, Layer, Slot, Tile, View
 
 if TYPE_CHECKING:

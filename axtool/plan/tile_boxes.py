@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil
 
 from axtool.ops.elements import narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
@@ -13,11 +13,12 @@ from axtool.plan.memory import align
 from axtool.plan.order import padded
 from axtool.plan.tile_needs import boxed_inputs, concat_box, need, sliceable, slices, whole_box
 from axtool.target import Target
-from axtool.timing.cost import CostModel
+from axtool.timing.cost import WEIGHTS, CostModel
 from axtool.types import Layer, Program, Tile
 
 BLOCK = 16  # output channels of one block of weights
-LARGE_ARRAY = 256  # pixels from which each tile of the array is a command of its own
+LARGE_ARRAY = 256  # output pixels of an array that takes one command for each of its tiles
+TANGLED = ("transpose", "reshape", "depth_to_space", "space_to_depth")  # an axis of a box is not that of its input
 Size = tuple[int, int, int]  # (h, w, channels) of a box
 
 
@@ -60,12 +61,8 @@ class TileJob:
         known = self._slices.get(channels)
         if known is None:
             weights, params = slices(self.layer, self.program, Tile(0, 0, 0, 1, 1, min(channels, self.dims[2])))
-            known = self._slices[channels] = (self.held_bytes(weights.n), params.n)
+            known = self._slices[channels] = (math.ceil(weights.n * self.weight_factor), params.n)
         return known
-
-    def held_bytes(self, weights: int) -> int:
-        """Bytes that the chip reads and holds for so many bytes of the layer's weights."""
-        return ceil(weights * self._model.weight_factor(0))
 
     @cached_property
     def _slices(self) -> dict[int, tuple[int, int]]:
@@ -75,30 +72,49 @@ class TileJob:
     def _needs(self) -> dict[tuple[int, Tile], Tile]:
         return {}
 
-    def need(self, index: int, box: Tile) -> Tile:
-        """The box of input `index` that an output box is computed from, worked out once."""
-        known = self._needs.get((index, box))
-        if known is None:
-            known = self._needs[index, box] = need(self.layer, self.program, index, box)
-        return known
+    @cached_property
+    def _lines(self) -> dict[tuple[int, int, int, int], tuple[int, int]]:
+        return {}
 
     @cached_property
-    def _model(self) -> CostModel:
+    def known_cycles(self) -> dict[tuple[object, ...], int]:
+        """Cycles of boxes of this layer that are worked out already (see `axtool.plan.tile_flow`)."""
+        return {}
+
+    @cached_property
+    def model(self) -> CostModel:
+        """The costs of the layer alone: layer 0 of its program."""
         return CostModel(replace(self.program, layers=(self.layer,)), self.target)
 
     @cached_property
-    def _cycles(self) -> dict[tuple[Size, int], float]:
-        return {}
+    def weight_factor(self) -> float:
+        """Bytes that are read and held on chip for each byte of the weights."""
+        return self.model.weight_factor(0) if self.layer.op in MAC_OPS else 1.0
 
-    def box_cycles(self, box: Tile, part: int = 0) -> float:
-        """Cycles of the array for an output box: of its first command, times the commands that it takes."""
-        h, w = command_size((box.h, box.w, box.n), self.target)
-        first = (min(h, box.h), min(w, box.w), box.n)
-        known = self._cycles.get((first, part))
+    def need(self, index: int, box: Tile) -> Tile:
+        """The box of input `index` that an output box is computed from; a line of each axis is worked out once.
+
+        Where an output box looks at padding alone along an axis, one row or column near by stands for it.
+        """
+        if narrow(self.layer.op) in TANGLED:
+            known = self._needs.get((index, box))
+            if known is None:
+                known = self._needs[index, box] = need(self.layer, self.program, index, box)
+            return known
+        y, h = self._line(index, 0, box.y, box.h)
+        x, w = self._line(index, 1, box.x, box.w)
+        c, n = self._line(index, 2, box.c, box.n)
+        return Tile(y, x, c, h, w, n)
+
+    def _line(self, index: int, axis: int, at: int, count: int) -> tuple[int, int]:
+        known = self._lines.get((index, axis, at, count))
         if known is None:
-            command = clipped(box, box.y, box.x, box.c, first)
-            known = self._cycles[first, part] = float(self._model.cost(0, command, part).total)
-        return known * -(-box.h // h) * -(-box.w // w)
+            start, size = [0, 0, 0], list(self.dims)
+            start[axis], size[axis] = at, count
+            tile = need(self.layer, self.program, index, Tile(*start, *size))
+            lines = ((tile.y, tile.h), (tile.x, tile.w), (tile.c, tile.n))
+            known = self._lines[index, axis, at, count] = lines[axis]
+        return known
 
 
 def array_tile(dims: Size, target: Target) -> tuple[int, int]:
@@ -184,7 +200,6 @@ def constant_sizes(job: TileJob, channels: int) -> dict[str, int]:
         if index < boxed_inputs(layer):
             sizes[name] = box_bytes(job, whole_box(program, name))
         else:
-            nbytes = program.constants[name].nbytes
-            whole = job.held_bytes(nbytes) if layer.op in MAC_OPS and index == 1 else nbytes
-            sizes[name] = align(cut.get(name, whole))
+            factor = job.weight_factor if index == WEIGHTS else 1.0
+            sizes[name] = align(cut.get(name, math.ceil(program.constants[name].nbytes * factor)))
     return sizes

@@ -1,7 +1,8 @@
 """The boxes of a layer -> what they stage on chip and about how many cycles they take.
 
 With one buffer, transfers and array take turns; with two, the next box is loaded and the last one stored while the
-array computes. The estimate chooses between tilings; what a plan costs is what its commands cost (`axtool.timing`).
+array computes. The estimate, by the costs and paths of `axtool.timing`, chooses between tilings; what a plan costs is
+what its commands cost there.
 """
 
 from __future__ import annotations
@@ -11,20 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from axtool.ops.encoding import dims_of
-from axtool.plan.tile_boxes import (
-    Size,
-    Step,
-    TileJob,
-    areas,
-    box_bytes,
-    clipped,
-    constant_sizes,
-    steps_of,
-)
-from axtool.target import Target
+from axtool.plan.tile_boxes import Size, Step, TileJob, areas, box_bytes, clipped, constant_sizes, steps_of
+from axtool.plan.tile_flow import Flow, array_cycles, flow_of, frame_cycles
 from axtool.types import Tile
-
-OUTPUT = -1  # the staging key of the output; inputs have their index, all parts of a concat share 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,85 +46,30 @@ class Tiling:
         return sum(b.size * b.count for b in self.staged.values()) + self.constant_bytes
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Bytes and requests of the boxes of a layer, and the largest box and the number of boxes by staging key."""
-
-    read: int = 0
-    written: int = 0
-    requests: int = 0
-    array: float = 0.0  # cycles that the array computes
-    slices: int = 0
-    sizes: dict[int, int] = field(default_factory=dict)
-    boxes: dict[int, int] = field(default_factory=dict)
-
-    def box(self, key: int, size: int) -> None:
-        self.sizes[key] = max(self.sizes.get(key, 0), size)
-        self.boxes[key] = self.boxes.get(key, 0) + 1
-        self.requests += 1
-
-
 def evaluate(job: TileJob, size: Size, by_channel: bool = True, double: bool = False) -> Tiling:
     """The tiling in boxes of that size, channels outermost or innermost, with one or two buffers."""
-    steps = tuple(steps_of(job, size, by_channel))
-    return tiling_of(job, size, steps, _count(job, size, steps), double)
+    return tiling_of(job, size, flow_of(job, steps_of(job, size, by_channel), size[2]), double)
 
 
 def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, Tiling]:
     """The same boxes with two buffers and with one."""
-    steps = tuple(steps_of(job, size, by_channel))
-    tally = _count(job, size, steps)
-    return tiling_of(job, size, steps, tally, True), tiling_of(job, size, steps, tally, False)
+    flow = flow_of(job, steps_of(job, size, by_channel), size[2])
+    return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
 
 
-def tiling_of(job: TileJob, size: Size, steps: tuple[Step, ...], tally: _Tally, double: bool) -> Tiling:
-    """The tiling of a tally."""
+def tiling_of(job: TileJob, size: Size, flow: Flow, double: bool) -> Tiling:
+    """The tiling of a flow."""
     sliced = job.sliced(size[2])
     names = job.layer.inputs[1:3] if sliced else ()
-    twice = 2 if double and tally.slices > 1 else 1
-    array = tally.array
-    external = job.target.external
-    moved = tally.requests * request_cycles(job.target) + job.target.clock_hz * (
-        tally.read / external.read_bytes_per_s + tally.written / external.write_bytes_per_s
-    )
-    overlapped = max(array, moved) + min(array, moved) / max(len(steps), 1)
+    twice = 2 if double and flow.slices > 1 else 1
     return Tiling(
-        steps,
-        {key: Buffers(size_, 2 if double and tally.boxes[key] > 1 else 1) for key, size_ in tally.sizes.items()},
+        flow.steps,
+        {key: Buffers(most, 2 if double and flow.boxes[key] > 1 else 1) for key, most in flow.sizes.items()},
         {name: Buffers(size_, twice if name in names else 1) for name, size_ in constant_sizes(job, size[2]).items()},
         sliced,
         double,
-        overlapped if double else array + moved,
+        frame_cycles(job, flow, double),
     )
-
-
-def _count(job: TileJob, size: Size, steps: tuple[Step, ...]) -> _Tally:
-    layer = job.layer
-    sliced = job.sliced(size[2])
-    tally = _Tally()
-    last: dict[int, Tile] = {}
-    slice_now: tuple[int, int] | None = None
-    for step in steps:
-        box = step.box
-        tally.array += job.box_cycles(box, step.part)
-        if sliced and (box.c, box.n) != slice_now:
-            slice_now = (box.c, box.n)
-            tally.slices += 1
-            tally.read += sum(job.slice_bytes(box.n))
-            tally.requests += 2
-        for index in job.staged_inputs:
-            if layer.op == "concat" and index != step.part:
-                continue
-            key = 0 if layer.op == "concat" else index
-            wanted = job.need(index, box)
-            if last.get(key) != wanted or layer.op == "concat":
-                last[key] = wanted
-                tally.box(key, box_bytes(job, wanted))
-                tally.read += wanted.h * wanted.w * wanted.n
-        if job.stores:
-            tally.box(OUTPUT, box_bytes(job, box))
-            tally.written += box.h * box.w * box.n
-    return tally
 
 
 def bytes_at(job: TileJob, size: Size) -> int:
@@ -172,17 +107,15 @@ def _probes(begin: int, length: int, step: int) -> list[int]:
 
 
 def least_cycles(job: TileJob, size: Size) -> float:
-    """Cycles that boxes of that size cannot do without: a request for each box stored, or for each place read."""
+    """Cycles that boxes of that size cannot do without: the array's, or those of a request for each box stored, or for
+    each place read.
+    """
     counts = [-(-whole // part) for whole, part in zip(job.dims, size, strict=True)]
     requests = math.prod(counts) if job.stores else counts[0] * counts[1] if job.staged_inputs else 0
-    part, area = areas(job)[0]
-    array = math.prod(counts) * job.box_cycles(clipped(area, area.y, area.x, area.c, size), part)
-    return max(requests * request_cycles(job.target), array * 0.5)
-
-
-def request_cycles(target: Target) -> float:
-    """Cycles of a request beside those of its bytes: its latency, of which those in flight pay a part each."""
-    return target.external.latency_cycles / target.external.in_flight
+    full = math.prod(whole // part for whole, part in zip(job.dims, size, strict=True))
+    external = job.target.external
+    latency = external.latency_cycles if external.in_flight == 1 else 0
+    return max(requests * latency, full * array_cycles(job, Step(Tile(0, 0, 0, *size))))
 
 
 def _reshape_bytes(job: TileJob, size: Size) -> int:
