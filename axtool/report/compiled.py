@@ -30,6 +30,7 @@ def compiled_document(
     preparation = effective(artefact.preparation)
     target = target_from_dict(artefact.target)
     timings = [time_plan(stage.plan, target) for stage in artefact.device_stages]
+    latency_s = sum(timing.latency_s for timing in timings)
     on_device = [row for row in artefact.support if row["kind"] == "device"]
     recipe = artefact.quantization.get("recipe") or {}
     return {
@@ -59,7 +60,9 @@ def compiled_document(
         "elapsed_s_measured": elapsed_s,
         "device": {
             "cycles_modelled": sum(timing.total for timing in timings),
-            "latency_ms_modelled": 1e3 * sum(timing.latency_s for timing in timings),
+            "latency_ms_modelled": 1e3 * latency_s,
+            "cores": target.cores,
+            "frames_per_s_modelled": target.cores / latency_s if latency_s else 0.0,
             "peak_ocm_bytes": max((timing.peak_ocm_bytes for timing in timings), default=0),
             "ocm_bytes": target.memory.ocm_bytes,
             "external_read_bytes": sum(timing.read_bytes for timing in timings),
@@ -85,13 +88,21 @@ def compiled_text(document: dict[str, Any]) -> str:
             *([f"  recipe      {calibration['recipe']}"] if calibration["recipe"] != "default" else []),
             *(f"  {head:<11} {text}" for head, text in widened_lines(calibration["int16"])),
             *(f"  {head:<11} {text}" for head, text in worst_lines(document["layers"])),
-            f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}",
+            f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}"
+            f"{_together(device)}",
             f"  memory      {size(device['peak_ocm_bytes'])} of {size(device['ocm_bytes'])} on chip, "
             f"{size(device['external_read_bytes'])} read, {size(device['external_write_bytes'])} written",
             *([f"  QDQ         {qdq['file']}: {size(qdq['file_bytes'])}"] if qdq else []),
             f"  elapsed     {seconds(document['elapsed_s_measured'])}, measured here",
         )
     )
+
+
+def _together(device: Mapping[str, Any]) -> str:
+    """What all cores do together; "" of one core, of which the latency says it."""
+    if device["cores"] == 1:
+        return ""
+    return f" a frame on one core, {device['frames_per_s_modelled']:,.1f} frames/s on all {device['cores']}"
 
 
 def tried(trials: Sequence[Mapping[str, Any]]) -> str:

@@ -18,7 +18,9 @@ from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep,
 
 class Device(Part):
     cycles_modelled: int
-    latency_ms_modelled: float
+    latency_ms_modelled: float = Field(description="Of one frame, on one core.")
+    cores: int
+    frames_per_s_modelled: float = Field(description="Of all cores, each with a frame of its own.")
     peak_ocm_bytes: int
     ocm_bytes: int
     external_read_bytes: int
