@@ -1,6 +1,6 @@
 """A model, compiled or not  ->  the timing of its device stages on a chip.
 
-Cycles need shapes, not numbers: a bare .onnx is planned with the same range for every tensor, and an .axm can be
+Cycles need shapes, hardly numbers: a bare .onnx is planned with the same range for every tensor, and an .axm can be
 planned again for another chip from the Program that it holds.
 """
 
@@ -154,7 +154,11 @@ def plans_of_onnx(model: Path, target: Target, reading: Reading, step: Step = _s
 
 
 def programs_of_onnx(model: Path, target: Target, reading: Reading, step: Step) -> tuple[list[Program], int]:
-    """What is planned of a float model: every tensor gets the range [-1, 1], which changes no cycle."""
+    """What is planned of a float model: every tensor gets the range [-1, 1].
+
+    That changes no cycle but those of a Concat: parts of one format may lie in place, where calibrated ones that differ
+    are rescaled.
+    """
     from axtool.graph.front import read_front
     from axtool.plan.lower import lower
     from axtool.quant.formats import quantize_stage
