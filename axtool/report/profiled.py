@@ -29,7 +29,7 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
     for row in layers:
         row["share"] = row["cycles"] / max(cycles, 1)
     one_core = timings[0].clock_hz / cycles if cycles else None
-    energy = sum(row["energy_relative"] for row in layers) if profiled.target.energy is not None else None
+    energies = [row["energy_relative"] for row in layers]
     reads, writes = (sum(row[key] for row in layers) for key in ("read_bytes", "write_bytes"))
     ledger = {name: sum(timing.ledger[name] for timing in timings) for name in CATEGORIES}
     macs = sum(timing.macs for timing in timings)
@@ -50,7 +50,7 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
         "mac_utilisation": used(macs, cycles, peak),
         "mac_cycles_utilisation": used(macs, ledger["mac"], peak),
         "mac_utilisation_outside_custom": used(sum(row["macs"] for row in layers if not row["custom"]), cycles, peak),
-        "energy_relative": energy,
+        "energy_relative": None if None in energies else sum(energies),
         "ledger_cycles": ledger,
         "other_cycles": {name: sum(timing.causes[name] for timing in timings) for name in timings[0].causes},
         "peak_ocm_bytes": max(timing.peak_ocm_bytes for timing in timings),
