@@ -91,6 +91,12 @@ NETWORKS: dict[str, Network] = {
     **{f"yolo11{name}": Network(partial(yolo_later.yolo_11, name), gmacs, mparams, ULTRALYTICS)
        for name, gmacs, mparams in (("n", 3.25, 2.62), ("s", 10.75, 9.44), ("m", 34.0, 20.1), ("l", 43.45, 25.3),
                                     ("x", 97.45, 56.9))},
+    **{f"yolo26{name}": Network(partial(yolo_later.yolo_26, name), gmacs, mparams, ULTRALYTICS)
+       for name, gmacs, mparams in (("n", 2.7, 2.4), ("s", 10.35, 9.5), ("m", 34.1, 20.4), ("l", 43.2, 24.8),
+                                    ("x", 96.95, 55.7))},
+    **{f"yolo26{name}-obb": Network(partial(yolo_later.yolo_26, name, 1024, 15, "obb"), None, None, "")
+       for name in "nsmlx"},
+    "inception-resnet-v1": Network(residual.inception_resnet_v1, None, None, ""),
     **{f"yolo11{name}-{task}": Network(partial(yolo_later.yolo_11, name, size, classes, task), None, None, "")
        for name in "nl" for task, size, classes in (("pose", 640, 1), ("seg", 640, 80), ("obb", 1024, 15))},
     **{f"yolov8{name}-{task}": Network(partial(yolo.yolo_v8, name, size, classes, task), None, None, "")

@@ -1,4 +1,4 @@
-"""ResNet in its published forms, ResNeXt, Wide ResNet and RegNet, as shapes."""
+"""ResNet in its published forms, ResNeXt, Wide ResNet, RegNet and Inception-ResNet v1, as shapes."""
 
 from __future__ import annotations
 
@@ -66,6 +66,34 @@ def resnet_v2_50(size: int = 299, classes: int = 1001) -> Built:
             x = net.add(net.conv(y, cout), short)
     x = net.global_pool(net.activate(_scaled(net, x), "relu"))
     return finish(net, net.dense(x, classes))
+
+
+def inception_resnet_v1(size: int = 160, features: int = 512) -> Built:
+    """The network of FaceNet up to its features. The factor of a residual branch is in the weights of its 1x1."""
+    net = Shapes("inception_resnet_v1", size)
+
+    def conv(x: str, cout: int, k: int | tuple[int, int] = 1, s: int = 1, pad: int | None = None) -> str:
+        return net.conv(x, cout, k, s, act="relu", pad=pad)
+
+    def residual(x: str, *parts: str) -> str:
+        return net.add(x, net.conv(net.concat(*parts), net.channels[x]), "relu")
+
+    x = conv(conv(conv("images", 32, 3, 2, 0), 32, 3, 1, 0), 64, 3)
+    x = conv(conv(conv(net.max_pool(x, 3, 2), 80), 192, 3, 1, 0), 256, 3, 2, 0)
+    for _ in range(5):
+        x = residual(x, conv(x, 32), conv(conv(x, 32), 32, 3), conv(conv(conv(x, 32), 32, 3), 32, 3))
+    x = net.concat(
+        conv(x, 384, 3, 2, 0), conv(conv(conv(x, 192), 192, 3), 256, 3, 2, 0), net.max_pool(x, 3, 2)
+    )  # fmt: skip
+    for _ in range(10):
+        x = residual(x, conv(x, 128), conv(conv(conv(x, 128), 128, (1, 7)), 128, (7, 1)))
+    x = net.concat(
+        conv(conv(x, 256), 384, 3, 2, 0), conv(conv(x, 256), 256, 3, 2, 0),
+        conv(conv(conv(x, 256), 256, 3), 256, 3, 2, 0), net.max_pool(x, 3, 2),
+    )  # fmt: skip
+    for _ in range(6):
+        x = residual(x, conv(x, 192), conv(conv(conv(x, 192), 192, (1, 3)), 192, (3, 1)))
+    return finish(net, net.dense(net.global_pool(x), features))
 
 
 def regnet(widths: Sequence[int], depths: Sequence[int], group_width: int, gate: float = 0.0, size: int = 224) -> Built:

@@ -1,4 +1,4 @@
-"""YOLO v9, v10 and 11 up to their head convolutions, and the heads of poses, masks and rotated boxes, as shapes."""
+"""YOLO v9, v10, 11 and 26 up to their head convolutions, and the heads of poses, masks and rotated boxes, as shapes."""
 
 from __future__ import annotations
 
@@ -120,6 +120,40 @@ def yolo_11(name: str, size: int = 640, classes: int = 80, task: str = "detect")
     return finish(net, *_light_heads(net, levels, classes), *task_heads(net, levels, task, channels(256)))
 
 
+def yolo_26(name: str, size: int = 640, classes: int = 80, task: str = "detect") -> Built:
+    """YOLO26: YOLO11 with nested blocks on the way up, attention in the last, and boxes of four numbers."""
+    depth, width, most = V11_SIZES[name]
+    net = Shapes(f"yolo26{name}", size)
+    nested = name in ("m", "l", "x")
+
+    def channels(cout: int) -> int:
+        return ceil(min(cout, most) * width / 8) * 8
+
+    def conv(x: str, cout: int) -> str:
+        return _conv(net, x, channels(cout), 3, 2)
+
+    def c3k2(x: str, cout: int, *, deep: bool = True, part: float = 0.5, attends: bool = False) -> str:
+        def block(y: str, c: int) -> str:
+            if attends:
+                return _psa_block(net, _bottleneck(net, y, c, True, c // 2))
+            return _c3k(net, y, c) if deep or nested else _bottleneck(net, y, c, True, c // 2)
+
+        times = 1 if attends else max(1, round(2 * depth))
+        return _c2f(net, x, channels(cout), times, block, int(channels(cout) * part))
+
+    x = c3k2(conv(conv("images", 64), 128), 256, deep=False, part=0.25)
+    p3 = c3k2(conv(x, 256), 512, deep=False, part=0.25)
+    p4 = c3k2(conv(p3, 512), 512)
+    p5 = c3k2(conv(p4, 1024), 1024)
+    top = _psa(net, net.add(p5, _sppf(net, p5)), blocks=max(1, round(2 * depth)))
+    n4 = c3k2(net.concat(net.upsample(top), p4), 512)
+    o3 = c3k2(net.concat(net.upsample(n4), p3), 256)
+    o4 = c3k2(net.concat(conv(o3, 256), n4), 512)
+    o5 = c3k2(net.concat(conv(o4, 512), top), 1024, attends=True)
+    levels = (o3, o4, o5)
+    return finish(net, *_light_heads(net, levels, classes, 4), *task_heads(net, levels, task, channels(256)))
+
+
 def task_heads(net: Shapes, levels: Sequence[str], task: str, prototypes: int) -> list[str]:
     """A branch of key points (17 x 3), of mask coefficients (32) with prototypes of the first level, or of an angle."""
     extra = {"detect": 0, "pose": 51, "seg": 32, "obb": 1}[task]
@@ -144,13 +178,13 @@ def _plain_heads(net: Shapes, levels: Sequence[str], classes: int, groups: int =
     return heads
 
 
-def _light_heads(net: Shapes, levels: Sequence[str], classes: int) -> list[str]:
-    """Boxes as in YOLOv8; classes by depthwise 3x3 and 1x1 in turn."""
-    box = max(16, net.channels[levels[0]] // 4, 64)
+def _light_heads(net: Shapes, levels: Sequence[str], classes: int, numbers: int = 64) -> list[str]:
+    """Boxes as in YOLOv8, of so many numbers; classes by depthwise 3x3 and 1x1 in turn."""
+    box = max(16, net.channels[levels[0]] // 4, numbers)
     cls = max(net.channels[levels[0]], min(classes, 100))
     heads = []
     for x in levels:
-        heads.append(net.conv(_conv(net, _conv(net, x, box, 3), box, 3), 64))
+        heads.append(net.conv(_conv(net, _conv(net, x, box, 3), box, 3), numbers))
         y = _conv(net, net.depthwise(x, 3, 1, "silu"), cls)
         heads.append(net.conv(_conv(net, net.depthwise(y, 3, 1, "silu"), cls), classes))
     return heads
@@ -200,9 +234,14 @@ def _psa(net: Shapes, x: str, blocks: int) -> str:
     c = net.channels[x] // 2
     a, b = net.halves(_conv(net, x, 2 * c))
     for _ in range(blocks):
-        b = net.add(b, _attention(net, b, max(1, c // 64)))
-        b = net.add(b, net.conv(_conv(net, b, 2 * c), c))
+        b = _psa_block(net, b)
     return _conv(net, net.concat(a, b), net.channels[x])
+
+
+def _psa_block(net: Shapes, x: str) -> str:
+    c = net.channels[x]
+    x = net.add(x, _attention(net, x, max(1, c // 64)))
+    return net.add(x, net.conv(_conv(net, x, 2 * c), c))
 
 
 def _attention(net: Shapes, x: str, heads: int) -> str:
