@@ -133,14 +133,16 @@ class _Clock:
             self.operands = (command.reads, command.writes)
             arrived = max(_until(self.arriving, view) for view in command.reads)
             self.arrived = max(arrived, _until(self.leaving, command.writes[0]))
-        run = self._streamed(command, cost, inside) if self.pipelined else self._turned(layer, cost)
+        run = self._streamed(command, cost, inside) if self.pipelined else self._turned(layer, cost, inside)
         if cost.blocks:
             tile = command.tile
             self.held = (layer, tile.c, tile.n) if cost.blocks == 1 else None
         self.done = max(self.done, run.done)
 
-    def _turned(self, layer: int, cost: Cost) -> Run:
-        return self.engines.turn(layer, cost, max(self.arrived, self.done))
+    def _turned(self, layer: int, cost: Cost, inside: frozenset[int]) -> Run:
+        handed = any(index in inside for index, _ in self.makers[layer])
+        from_ = max(self.arrived, self.floor) if handed else None
+        return self.engines.turn(layer, cost, max(self.arrived, self.done), from_)
 
     def _streamed(self, command: Command, cost: Cost, inside: frozenset[int]) -> Run:
         """Waits for what layers whose commands take turns have made and read, unless it stays in the array."""

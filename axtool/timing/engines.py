@@ -27,6 +27,7 @@ class Engines:
     def __init__(self, lanes: Mapping[str, Lane], *, holds_weights: bool) -> None:
         self._lanes, self._holds_weights = lanes, holds_weights
         self.weights_begun = 0
+        self._macs = Run()  # of the last command that was handed nothing, where engines take turns
 
     @property
     def earliest(self) -> int:
@@ -34,16 +35,29 @@ class Engines:
         free = self._lanes["port"].free
         return min(free, self.weights_begun) if self._holds_weights else free
 
-    def turn(self, layer: int, cost: Cost, start: int) -> Run:
-        """The engines take turns: MACs with the port beside them, transfers inside the array, then the vector unit."""
-        lanes = self._lanes
-        lanes["port"].add(start, start + cost.port, layer)
+    def turn(self, layer: int, cost: Cost, start: int, handed_from: int | None = None) -> Run:
+        """The engines take turns: MACs with the port beside them, transfers inside the array, then the vector unit.
+
+        A command that finds an operand in the array, `handed_from` when its other operands are on chip, is one with the
+        command in front: its transfers use what MAC cycles of that were left by transfers, and the rest is in front of
+        its vector unit. Any other command without MACs has its transfers beside the vector unit.
+        """
+        lanes, port = self._lanes, cost.port
+        if handed_from is None:
+            self._macs = Run(start, start + cost.mac)
+        else:
+            early = max(self._macs.begun, lanes["port"].free, handed_from)
+            beside = max(0, min(port, self._macs.done - early))
+            lanes["port"].add(early, early + beside, layer)
+            port -= beside
+        lanes["port"].add(start, start + port, layer)
         lanes["mac"].add(start, start + cost.mac, layer)
-        shift = start + max(cost.mac, cost.port if cost.mac or cost.data_ocm == cost.port else 0)
+        in_front = cost.mac or handed_from is not None or cost.data_ocm == cost.port
+        shift = start + max(cost.mac, port if in_front else 0)
         lanes["array"].add(shift, shift + cost.data_array, layer)
         compute = shift + cost.data_array
         lanes["vector"].add(compute, compute + cost.compute, layer)
-        return Run(start, max(compute + cost.compute, start + cost.port))
+        return Run(start, max(compute + cost.compute, start + port))
 
     def stream(self, layer: int, cost: Cost, ready: int, weights_ready: int, source: Run) -> Run:
         """Each engine starts when it is free and the engine in front has begun; the command is done when all are.

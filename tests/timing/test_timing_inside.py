@@ -10,7 +10,7 @@ from axtool.plan.build import plan
 from axtool.plan.build_directives import Directive
 from axtool.target_file import load_target, set_values
 from axtool.timing.clock import time_plan
-from axtool.timing.cost import OUTPUT
+from axtool.timing.cost import OUTPUT, CostModel
 from axtool.timing.inside import operands_inside
 from axtool.types import Command, Plan, Program
 from tests.plan.hand_programs import Net
@@ -108,6 +108,20 @@ def test_what_stays_in_the_array_is_handed_on_as_it_is_made(together):
     sums = [event for event in inside.events if event.lane == "vector" and event.layer == 1]
     assert sums[-1].end < last_macs  # the sum keeps up with the MACs
     assert inside.total < outside.total
+
+
+@pytest.mark.parametrize("cycles", [1, 3, 9])
+def test_transfers_of_a_sum_use_the_mac_cycles_that_those_of_its_convolution_left(together, cycles: int):
+    """Five tiles are handed on behind a fence that has passed; the first one is handed on behind its own."""
+    target = set_values(CHIP, {"array.cycles": cycles, "costs.window_shift": 0, "external.read_bytes_per_s": "9TB/s"})
+    timing = time_plan(together, target)
+    model = CostModel(together.program, target)
+    tile = work(together)[0][1].tile
+    conv, add = model.cost(0, tile, 0, frozenset({OUTPUT})), model.cost(1, tile, 0, frozenset({1}))
+    bundle = max(0, conv.port + add.port - conv.mac)
+    first = max(0, conv.port - conv.mac) + add.port
+    assert timing.ledger["data_ocm"] == 5 * bundle + first
+    assert timing.ledger["compute"] == 6 * (conv.compute + add.compute)
 
 
 def test_pipelined_macs_of_the_next_tile_run_beside_the_sum_of_this_one(together):

@@ -155,7 +155,7 @@ def test_weights_that_arrive_behind_the_layer_in_front_cost_nothing():
 
 def test_the_first_load_is_waited_for():
     net = Net(64, 64, 32)
-    timing = timed(net.program(net.lut("x")))
+    timing = timed(net.program(net.lut("x")), set_values(CHIP, {"external.in_flight": 1}))
     rate = CHIP.external.read_bytes_per_s / CHIP.clock_hz
     read, write = 2 * 200 + (64 * 64 * 32 + 256) / rate, 200 + 64 * 64 * 32 / rate
     hidden = 900 + 7  # behind the entry of the frame and the drain of the layer
