@@ -7,7 +7,8 @@ its engines work in a stream: each begins no earlier than the one in front of it
 
 A transfer is issued when the commands in front of it have computed; it waits for its path, for stores of what it reads
 and for stores out of what it overwrites. A layer that is seen for the first time waits for all engines, and costs a
-fence. What each cycle is charged to follows from the lanes alone (`axtool.timing.sweep`).
+fence, unless it is handed what the layer in front makes inside the array: then both are one flow. What each cycle is
+charged to follows from the lanes alone (`axtool.timing.sweep`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from axtool.target import Target
 from axtool.timing.array import peak_macs
 from axtool.timing.cost import NOTHING, OUTPUT, WEIGHTS, Cost, CostModel
 from axtool.timing.engines import Engines, Run
-from axtool.timing.inside import operands_inside
+from axtool.timing.inside import flows, operands_inside
 from axtool.timing.lanes import LANES, Lane
 from axtool.timing.ledger import CAUSES, Timing
 from axtool.timing.rows import Account, layer_rows
@@ -73,6 +74,7 @@ class _Clock:
         self.read_done: dict[int, int] = {}  # when the last reader of an on-chip address is done
         self.makers = _makers(plan)
         self.inside = operands_inside(plan, target)
+        self.flows = flows(plan, self.inside)
         self.made, self.constants = produced(plan), constants(plan)
         self.factors = self._weight_factors()
         self.near = near_constants(plan.program, target, self.factors)
@@ -120,7 +122,7 @@ class _Clock:
 
     def _compute(self, at: int, command: Command) -> None:
         layer = command.layer
-        if layer not in self.seen:
+        if self.flows[layer] not in self.seen:
             self._enter(layer)
         self.layer = layer
         inside = self._inside(at, command)
@@ -167,8 +169,8 @@ class _Clock:
         self.operands = ((), ())
 
     def _enter(self, layer: int) -> None:
-        """One entry for the frame, a fence in front of every other layer."""
-        self.seen.add(layer)
+        """One entry for the frame, a fence in front of every other flow of layers."""
+        self.seen.add(self.flows[layer])
         if self.layer < 0:
             self._control("entry", "entry", layer)
         else:

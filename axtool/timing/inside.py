@@ -7,6 +7,7 @@ pixel by pixel, is not written to on-chip memory either.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from axtool.ops.boxes import Job, contains
@@ -42,6 +43,23 @@ def operands_inside(plan: Plan, target: Target) -> dict[int, frozenset[int]]:
             if pointwise and readers[made] == {taker.layer} and maker.tile == taker.tile:
                 found.setdefault(before, set()).add(OUTPUT)
     return {at: frozenset(operands) for at, operands in found.items()}
+
+
+def flows(plan: Plan, inside: Mapping[int, frozenset[int]]) -> list[int]:
+    """For each layer the first one of its flow: layers that hand on inside the array are entered as one.
+
+    `inside` is what `operands_inside` found.
+    """
+    first = list(range(len(plan.program.layers)))
+    before = -1
+    for at, command in enumerate(plan.commands):
+        if command.kind in ("load", "store"):
+            continue
+        handed = any(index != OUTPUT for index in inside.get(at, ()))
+        if handed and before != command.layer and first[command.layer] == command.layer:
+            first[command.layer] = first[before]
+        before = command.layer
+    return first
 
 
 def _keeps(maker: Command, target: Target) -> bool:

@@ -14,6 +14,7 @@ from axtool.plan.build import plan
 from axtool.target import Target
 from axtool.target_file import load_target, set_values
 from axtool.timing.clock import time_plan
+from axtool.timing.inside import flows, operands_inside
 from axtool.timing.lanes import LANES
 from axtool.timing.ledger import CATEGORIES, Timing
 from axtool.types import Command, Event, Plan, Program
@@ -54,10 +55,11 @@ def test_other_is_the_sum_of_its_causes(case):
     assert all(layer.ledger["other"] == sum(layer.causes.values()) for layer in timing.layers)
 
 
-def test_the_frame_is_entered_once_and_each_layer_drained(case):
+def test_the_frame_is_entered_once_and_each_flow_drained(case):
     made, timing = case
-    layers = len({command.layer for command in made.commands if command.kind == "compute"})
-    assert timing.causes == {"entry": 900, "fence": 32 * (layers - 1), "drain": 7 * layers}
+    flow_of = flows(made, operands_inside(made, CHIP))
+    count = len({flow_of[command.layer] for command in made.commands if command.kind == "compute"})
+    assert timing.causes == {"entry": 900, "fence": 32 * (count - 1), "drain": 7 * count}
 
 
 def test_the_events_of_a_lane_never_overlap(case):
