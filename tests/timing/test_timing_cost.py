@@ -148,10 +148,10 @@ def test_the_backbone_has_its_published_macs(backbone):
     assert timing.macs == 93_689_164_800
 
 
-def test_timing_a_plan_of_thousands_of_commands_takes_well_under_a_second(backbone):
+def test_timing_the_backbone_takes_well_under_a_second(backbone):
     program, timing = backbone
     made = plan(program, CHIP)
-    assert len(made.commands) > 3000
+    assert len(made.commands) > 1000
     begun = time.process_time()
     assert time_plan(made, CHIP) == timing
     assert time.process_time() - begun < SECONDS
