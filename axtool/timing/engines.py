@@ -27,7 +27,7 @@ class Engines:
     def __init__(self, lanes: Mapping[str, Lane], *, holds_weights: bool) -> None:
         self._lanes, self._holds_weights = lanes, holds_weights
         self.weights_begun = 0
-        self._macs = Run()  # of the last command that was handed nothing, where engines take turns
+        self._macs = Run()  # of the last command with MACs, or without operands from it, where engines take turns
 
     @property
     def earliest(self) -> int:
@@ -43,13 +43,13 @@ class Engines:
         its vector unit. Any other command without MACs has its transfers beside the vector unit.
         """
         lanes, port = self._lanes, cost.port
-        if handed_from is None:
-            self._macs = Run(start, start + cost.mac)
-        else:
+        if handed_from is not None:
             early = max(self._macs.begun, lanes["port"].free, handed_from)
             beside = max(0, min(port, self._macs.done - early))
             lanes["port"].add(early, early + beside, layer)
             port -= beside
+        if cost.mac or handed_from is None:
+            self._macs = Run(start, start + cost.mac)
         lanes["port"].add(start, start + port, layer)
         lanes["mac"].add(start, start + cost.mac, layer)
         in_front = cost.mac or handed_from is not None or cost.data_ocm == cost.port

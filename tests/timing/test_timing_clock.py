@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -13,13 +14,13 @@ from hypothesis import strategies as st
 
 from axtool.plan.build import plan
 from axtool.target import Target
-from axtool.target_file import load_target, set_values
+from axtool.target_file import list_targets, load_target, set_values
 from axtool.timing.clock import time_plan
 from axtool.timing.lanes import LANES
 from axtool.timing.ledger import CATEGORIES, Timing
 from axtool.timing.transfers import Channel, Paths
 from axtool.types import Plan, Program, Tile, View
-from tests.plan.hand_programs import Net
+from tests.plan.hand_programs import Net, every_op, residual_net
 
 CHIP = load_target("qc-u-1d5-8mb")
 PLANS = 8
@@ -83,6 +84,15 @@ def test_the_ledger_of_every_layer_closes(seed: int, style: str):
     assert timing.total == sum(timing.ledger.values()) == max(event.end for event in timing.events)
     assert all(layer.ledger["other"] == sum(layer.causes.values()) for layer in timing.layers)
     assert all(cycles >= 0 for layer in timing.layers for cycles in layer.ledger.values())
+
+
+@pytest.mark.parametrize("name", list_targets())
+@pytest.mark.parametrize("program", [residual_net, every_op])
+def test_the_ledger_closes_on_every_chip_of_the_package(name: str, program: Callable[[], Program]):
+    chip = load_target(name)
+    timing = time_plan(plan(program(), chip), chip)
+    assert timing.total == sum(timing.ledger.values()) == max(event.end for event in timing.events)
+    assert timing.frames_per_s == pytest.approx(chip.cores * chip.clock_hz / timing.total)
 
 
 @given(seeds, styles)
