@@ -33,7 +33,9 @@ def page(sections: Sequence[Section]) -> str:
 
 
 def summary(sections: Sequence[Section]) -> str:
-    """One line a chip family."""
+    """One line a chip family. The median is that of single figures with a tolerance in per cent, of which a constant
+    could have changed each.
+    """
     head = ("chip", "asked", "hold", "median error", "fitted", "figures matched", "left out: median error")
     lines = []
     for s in sections:
@@ -44,13 +46,17 @@ def summary(sections: Sequence[Section]) -> str:
                 f"[{s.title}](#{anchor(s.title)})",
                 str(len(asked) + len(s.rules)),
                 str(held),
-                percent(median_error(row for row in s.rows if not row.fixed and not row.absolute)),
+                _median([row for row in asked if not (row.fixed or row.absolute)]),
                 str(len(s.fitted)),
                 str(s.matched),
-                percent(median_error(s.left_out)) if s.left_out else "nothing fitted",
+                _median(s.left_out),
             )
         )
     return table(head, lines, left=(0,))
+
+
+def _median(rows: Sequence[Row | LeftOut]) -> str:
+    return percent(median_error(rows)) if rows else ""
 
 
 def section_text(section: Section) -> str:
