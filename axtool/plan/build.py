@@ -10,6 +10,7 @@ from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of
 from axtool.plan.build_directives import NONE, Directive, resolve, unbuffered, wanted_tiling
 from axtool.plan.build_residency import GroupFitError, Residency, decide
+from axtool.plan.cascade import find_cascades
 from axtool.plan.commands import emit
 from axtool.plan.group_tile import choose_group, jobs_of
 from axtool.plan.groups import Groups, alone, find_groups
@@ -21,6 +22,7 @@ from axtool.plan.tile import choose
 from axtool.plan.tile_boxes import TileJob
 from axtool.plan.tile_cost import Tiling
 from axtool.target import Target
+from axtool.timing.clock import time_plan
 from axtool.timing.cost import OUTPUT
 from axtool.types import Layer, Plan, Program, Slot
 
@@ -32,7 +34,8 @@ PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be ful
 class Layout:
     """What the commands are written from: tilings by layer, and slots by what they hold.
 
-    `spilled`: activations outside. `resident`, `external`: slots of whole tensors; several may lie in one of the
+    `spilled`: activations outside. `live`: bytes of the resident
+    ones at each layer. `resident`, `external`: slots of whole tensors; several may lie in one of the
     `homes` on chip. `constants`: on-chip copies by (layer, name), more than one for slices that take turns. `staged`:
     the buffers by (layer, input index), -1 for the output.
     """
@@ -42,6 +45,7 @@ class Layout:
     tilings: tuple[Tiling, ...]
     groups: Groups
     spilled: frozenset[str]
+    live: tuple[int, ...]
     homes: Homes
     resident: Mapping[str, Slot]
     external: Mapping[str, Slot]
@@ -64,13 +68,38 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = ())
     wishes = resolve(directives, program)
     layout = lay_out(order(program, target), target, wishes)
     require_honoured(directives, wishes, layout)
+    return _planned(layout)
+
+
+def _planned(layout: Layout) -> Plan:
     sizes = {"ext": peak(layout.external.values()), "ocm": peak(s for s in layout.slots if s.memory == "ocm")}
-    return Plan(layout.program, target.name, layout.slots, tuple(emit(layout)), sizes)
+    return Plan(layout.program, layout.target.name, layout.slots, tuple(emit(layout)), sizes)
 
 
 def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -> Layout:
-    """Groups, residency, tiles and addresses. A group that has no room on chip is taken apart."""
-    groups = find_groups(program, wishes)
+    """Groups, residency, tiles and addresses. Where tensors spill, groups run in bands if that is faster."""
+    layout = _grouped(program, target, wishes, find_groups(program, wishes))
+    keeps = target.memory.activations == "resident"  # a band that waits for the next layer is an activation on chip
+    if not layout.spilled or not keeps or any(wish.tile or wish.buffers for wish in wishes.values()):
+        return layout
+    cascades = _cascades(layout)
+    if cascades == layout.groups:
+        return layout
+    banded = _grouped(program, target, wishes, cascades)
+    return min(layout, banded, key=lambda choice: time_plan(_planned(choice), target).total)
+
+
+def _cascades(layout: Layout) -> Groups:
+    program, target = layout.program, layout.target
+    jobs = [TileJob(layer, program, target, layout.spilled) for layer in program.layers]
+    free = []
+    for group in layout.groups.groups:
+        free += [target.memory.ocm_bytes - layout.live[group.first]] * len(group.layers)
+    return find_cascades(program, layout.groups, jobs, layout.tilings, free)
+
+
+def _grouped(program: Program, target: Target, wishes: Mapping[str, Directive], groups: Groups) -> Layout:
+    """Residency, tiles and addresses. A group that has no room on chip is taken apart."""
     while True:
         try:
             return _lay_out(program, target, wishes, groups)
@@ -119,7 +148,7 @@ def _tile(
     for group in groups.groups:
         at, left = group.first, room - residency.live[group.first]
         if len(group.layers) > 1:
-            found = choose_group(jobs_of(program, target, residency.external, group), left)
+            found = choose_group(jobs_of(program, target, residency.external, group), group, left)
             assert found is not None, f"{program.layers[at].name}: a group that fits has tilings"
             tilings += found
             continue
@@ -185,6 +214,7 @@ def _place(
         tilings,
         groups,
         residency.external,
+        residency.live,
         residency.homes,
         _residents(program, target, residency.homes, kept, groups),
         _external(program, target, residency, groups),

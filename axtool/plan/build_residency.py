@@ -95,7 +95,7 @@ class _Search:
         group = self.groups.of(at)
         if len(group.layers) > 1:
             jobs = jobs_of(self.program, self.target, out, group)
-            return group_smallest(jobs, self.level[at] if level is None else level)
+            return group_smallest(jobs, group, self.level[at] if level is None else level)
         job = TileJob(self.program.layers[at], self.program, self.target, out)
         fixed = wanted_bytes(job, self.wishes.get(job.layer.outputs[0], NONE))
         return fixed if fixed is not None else smallest(job, self.level[at] if level is None else level)

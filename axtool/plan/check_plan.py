@@ -18,6 +18,7 @@ from axtool.ops.boxes import contains, intersect, is_empty, whole
 from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of, encode_layer, ragged
 from axtool.ops.regions import needed, written
+from axtool.plan.groups import groups_of
 from axtool.plan.order import padded
 from axtool.plan.same_numbers import Origin, corner, held_numbers, itself, kin, minus
 from axtool.plan.tile_needs import boxed_inputs, job_of, whole_box
@@ -94,7 +95,11 @@ def _named(slot: Slot) -> str:
 
 
 def _check_cover(plan: Plan) -> None:
-    """The boxes of a layer's compute commands cover its output exactly once; what is a copy may be in place instead."""
+    """The boxes of a layer's compute commands cover its output exactly once.
+
+    What is a copy may be in place instead; what passes on while its layer is still at work may be made again.
+    """
+    passing = {layer for layers in groups_of(plan) for layer in layers[:-1]}
     boxes: list[list[Tile]] = [[] for _ in plan.program.layers]
     for index, command in enumerate(plan.commands):
         if not 0 <= command.layer < len(boxes):
@@ -108,6 +113,8 @@ def _check_cover(plan: Plan) -> None:
             if is_empty(box) or not contains(area, box):
                 raise ValueError(f"layer {at} {layer.name}: {box} is not a box of its output {area}")
         counts = _cover(boxes[at], area, [copied.box for copied in copied_boxes(layer, plan.program)])
+        if at in passing and plan.program.layers[at].outputs[0] not in plan.program.outputs:
+            counts = np.minimum(counts, 1)
         if (counts != 1).any():
             what = "not at all" if (counts == 0).any() else "more than once"
             raise ValueError(f"layer {at} {layer.name}: part of its output is computed {what}")

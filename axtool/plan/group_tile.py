@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from axtool.plan.cascade import cascade_bytes, choose_cascade
 from axtool.plan.groups import Group
 from axtool.plan.tile import LEVELS, level_size
 from axtool.plan.tile_boxes import BLOCK, Size, TileJob, box_bytes, channel_unit, command_size
@@ -27,13 +28,17 @@ def group_bytes(jobs: Sequence[TileJob], size: Size) -> int:
     return sum(bytes_at(job, size) for job in jobs) + sum(_passing(job, size).size for job in jobs[:-1])
 
 
-def group_smallest(jobs: Sequence[TileJob], level: int) -> int:
+def group_smallest(jobs: Sequence[TileJob], group: Group, level: int) -> int:
     """On-chip bytes that the group needs beyond its resident tensors, at a level of thrift."""
+    if len(group.bundles) > 1:
+        return cascade_bytes(jobs, group, level)
     return group_bytes(jobs, level_size(jobs[0], level))
 
 
-def choose_group(jobs: Sequence[TileJob], room: int) -> tuple[Tiling, ...] | None:
+def choose_group(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Tiling, ...] | None:
     """Tilings in the same boxes for all layers, with the fewest estimated cycles in that room; None where none fits."""
+    if len(group.bundles) > 1:
+        return choose_cascade(jobs, group, room)
     staged = any(job.staged_inputs or job.stores for job in jobs)
     if not staged:
         full = _joined(jobs, jobs[0].dims, [evaluate(job, jobs[0].dims) for job in jobs])

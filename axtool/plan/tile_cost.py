@@ -8,7 +8,7 @@ what its commands cost there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from axtool.ops.encoding import dims_of
@@ -55,6 +55,12 @@ def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, Til
     """The same boxes with two buffers and with one."""
     flow = flow_of(job, steps_of(job, size, by_channel), size[2])
     return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
+
+
+def tiling_in(job: TileJob, steps: Sequence[Step], double: bool) -> Tiling:
+    """The tiling in boxes that somebody else has cut, of all channels; they may overlap."""
+    size = (max(step.box.h for step in steps), max(step.box.w for step in steps), job.dims[2])
+    return tiling_of(job, size, flow_of(job, steps, size[2]), double)
 
 
 def tiling_of(job: TileJob, size: Size, flow: Flow, double: bool) -> Tiling:

@@ -1,0 +1,185 @@
+"""Groups of layers in bands of rows: what spilled between them stays on chip, and rows at the seams are made twice.
+
+A band of the last layer's output says which rows of each layer in front are needed; where windows overlap, neighbouring
+bands compute the same rows again. Only tensors that nobody else reads pass through; every layer's constants are loaded
+once and stay for as long as the group runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from axtool.ops.encoding import MAC_OPS
+from axtool.plan.groups import Group, Groups
+from axtool.plan.same_numbers import IN_PLACE
+from axtool.plan.tile_boxes import Step, TileJob, box_bytes, command_size
+from axtool.plan.tile_cost import Buffers, Tiling, tiling_in
+from axtool.timing.cost import OUTPUT
+from axtool.types import Program, Tile
+
+LONGEST = 8  # groups in one cascade
+HEIGHTS = (32, 16, 8, 4, 2, 1)  # rows of a band, by level of thrift
+TRIED = 3  # heights that fit, before the search for the best is content
+BANDED = (*MAC_OPS, *IN_PLACE, "max_pool", "avg_pool", "resize_nearest", "resize_linear", "wide_avg_pool")
+
+
+def joined(program: Program, groups: Sequence[Group]) -> Group | None:
+    """One group of several that follow each other, or None where a tensor between them is needed whole."""
+    layers = [at for group in groups for at in group.layers]
+    inside, inner = set(layers), layers[:-1]
+    names = {program.layers[at].outputs[0] for at in inner}
+    if any(program.layers[at].op not in BANDED for at in layers) or names & set(program.outputs):
+        return None
+    read: set[str] = set()
+    for at, layer in enumerate(program.layers):
+        taken = names & set(layer.inputs)
+        read |= taken
+        if taken and at not in inside:
+            return None
+    return (
+        Group(tuple(bundle for group in groups for bundle in group.bundles), frozenset(names))
+        if read == names
+        else None
+    )
+
+
+def cascade_bytes(jobs: Sequence[TileJob], group: Group, level: int) -> int:
+    """On-chip bytes of the group beyond its resident tensors, in bands of the height of a level, with one buffer."""
+    height = HEIGHTS[min(level, len(HEIGHTS) - 1)]
+    return sum(tiling.bytes for tiling in _tilings(jobs, group, height, double=False))
+
+
+def choose_cascade(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Tiling, ...] | None:
+    """Tilings of all layers in bands, with the fewest estimated cycles in that room; None where no band fits."""
+    found: list[tuple[Tiling, ...]] = []
+    fitting = 0
+    for height in _heights(jobs[-1].dims[0]):
+        here = [tilings for double in (True, False) if _size(tilings := _tilings(jobs, group, height, double)) <= room]
+        found += here
+        fitting += bool(here)
+        if fitting == TRIED:
+            break
+    return min(found, key=_cycles, default=None)
+
+
+def find_cascades(
+    program: Program, groups: Groups, jobs: Sequence[TileJob], tilings: Sequence[Tiling], free: Sequence[int]
+) -> Groups:
+    """The groups, those joined that take fewer estimated cycles in bands than one by one.
+
+    `jobs`, `tilings` and `free`, the bytes that no resident tensor takes, are by layer.
+    """
+    found: list[Group] = []
+    at = 0
+    while at < len(groups.groups):
+        best = _best(program, groups.groups[at : at + LONGEST], jobs, tilings, free)
+        found.append(best[0] if best else groups.groups[at])
+        at += best[1] if best else 1
+    return Groups(tuple(found))
+
+
+def _best(
+    program: Program,
+    chain: Sequence[Group],
+    jobs: Sequence[TileJob],
+    tilings: Sequence[Tiling],
+    free: Sequence[int],
+) -> tuple[Group, int] | None:
+    """The start of a chain of groups that gains most by running in bands, and how many groups it is."""
+    best: tuple[float, Group, int] | None = None
+    for count in range(2, len(chain) + 1):
+        if any(program.layers[at].op not in BANDED for at in chain[count - 1].layers):
+            break
+        group = joined(program, chain[:count])
+        if group is None:
+            continue
+        passing = [at for at in group.layers if program.layers[at].outputs[0] in group.passing]
+        if not any(jobs[at].stores for at in passing):
+            continue
+        apart = sum(tilings[at].cycles for at in group.layers)
+        room = min(free[at] for at in group.layers)
+        chosen = choose_cascade([jobs_inside(jobs[at], group) for at in group.layers], group, room)
+        gain = apart - _cycles(chosen) if chosen else 0.0
+        if gain > (best[0] if best else 0.0):
+            best = gain, group, count
+    return best[1:] if best else None
+
+
+def jobs_inside(job: TileJob, group: Group) -> TileJob:
+    """The work of a layer when it is in the group: what passes is neither stored nor loaded."""
+    return replace(job, external=job.external - group.passing)
+
+
+def _tilings(jobs: Sequence[TileJob], group: Group, height: int, double: bool) -> tuple[Tiling, ...]:
+    tilings = []
+    ends = {bundle[-1] for bundle in group.bundles}
+    for at, job, steps in zip(group.layers, jobs, _steps(jobs, group, height), strict=True):
+        tiling = tiling_in(job, steps, double)
+        if at != group.last:
+            boxes = [step.box for step in steps]
+            if at not in ends:
+                boxes = [_tile(box, job) for box in boxes]
+            passing = Buffers(max(box_bytes(job, box) for box in boxes), 1)
+            tiling = replace(tiling, staged={**tiling.staged, OUTPUT: passing})
+        tilings.append(tiling)
+    return tuple(tilings)
+
+
+def _tile(box: Tile, job: TileJob) -> Tile:
+    rows, columns = command_size((box.h, box.w, box.n), job.target)
+    return replace(box, h=min(box.h, rows), w=min(box.w, columns))
+
+
+def _steps(jobs: Sequence[TileJob], group: Group, height: int) -> list[tuple[Step, ...]]:
+    """The boxes of each layer, band by band."""
+    number = {job.layer.outputs[0]: at for at, job in enumerate(jobs)}
+    steps: list[list[Step]] = [[] for _ in jobs]
+    h, w, c = jobs[-1].dims
+    for y in range(0, h, height):
+        boxes: list[Tile | None] = [None] * len(jobs)
+        boxes[-1] = Tile(y, 0, 0, min(height, h - y), w, c)
+        for at in reversed(range(len(jobs))):
+            box = boxes[at]
+            assert box is not None, "every layer but the last has a reader in the group"
+            steps[at].append(Step(box))
+            for index, name in enumerate(jobs[at].layer.inputs):
+                if name in group.passing:
+                    front = number[name]
+                    boxes[front] = _hull(boxes[front], _full(jobs[at].need(index, box), jobs[front]))
+    for bundle in group.bundles:  # one box for all layers of a bundle
+        first = group.first
+        for at in bundle[:-1]:
+            steps[at - first] = steps[bundle[-1] - first]
+    return [tuple(boxes) for boxes in steps]
+
+
+def _full(box: Tile, job: TileJob) -> Tile:
+    """The rows of a box, in full width and with all channels: what is beside them is needed by no other band."""
+    _, w, c = job.dims
+    return Tile(box.y, 0, 0, box.h, w, c)
+
+
+def _hull(a: Tile | None, b: Tile) -> Tile:
+    if a is None:
+        return b
+    y = min(a.y, b.y)
+    return replace(b, y=y, h=max(a.y + a.h, b.y + b.h) - y)
+
+
+def _heights(rows: int) -> list[int]:
+    """Bands from all rows down to one: halves, and the heights of the levels of thrift."""
+    found = {min(rows, height) for height in HEIGHTS} | {rows}
+    height = rows
+    while height > 1:
+        height = -(-height // 2)
+        found.add(height)
+    return sorted(found, reverse=True)
+
+
+def _size(tilings: Sequence[Tiling]) -> int:
+    return sum(tiling.bytes for tiling in tilings)
+
+
+def _cycles(tilings: Sequence[Tiling]) -> float:
+    return sum(tiling.cycles for tiling in tilings)
