@@ -58,6 +58,7 @@ class _Search:
         self.size = {name: align(activation_bytes(program, name, target)) for name in self.spans}
         self.readers = _count_readers(program)
         self.external: set[str] = set()
+        self.known: dict[tuple[int, int, frozenset[str]], int] = {}  # bytes that a group needs, worked out once
         self.level = [0] * len(program.layers)
         self.live = self._apart([*self.spans])
         self.extra = [self._smallest(at) for at in range(len(program.layers))]
@@ -94,8 +95,13 @@ class _Search:
         out = frozenset(self.external) if external is None else external
         group = self.groups.of(at)
         if len(group.layers) > 1:
-            jobs = jobs_of(self.program, self.target, out, group)
-            return group_smallest(jobs, group, self.level[at] if level is None else level)
+            level = self.level[at] if level is None else level
+            layers = [self.program.layers[i] for i in group.layers]
+            touched = frozenset(name for layer in layers for name in (*layer.inputs, *layer.outputs))
+            key = (group.first, level, out & touched)
+            if key not in self.known:
+                self.known[key] = group_smallest(jobs_of(self.program, self.target, out, group), group, level)
+            return self.known[key]
         job = TileJob(self.program.layers[at], self.program, self.target, out)
         fixed = wanted_bytes(job, self.wishes.get(job.layer.outputs[0], NONE))
         return fixed if fixed is not None else smallest(job, self.level[at] if level is None else level)

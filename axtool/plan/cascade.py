@@ -7,14 +7,14 @@ once and stay for as long as the group runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from axtool.ops.encoding import MAC_OPS
 from axtool.plan.groups import Group, Groups
 from axtool.plan.same_numbers import IN_PLACE
-from axtool.plan.tile_boxes import Step, TileJob, box_bytes, command_size
-from axtool.plan.tile_cost import Buffers, Tiling, tiling_in
+from axtool.plan.tile_boxes import Step, TileJob, box_bytes, command_size, constant_sizes
+from axtool.plan.tile_cost import Buffers, Tiling, both_in
 from axtool.timing.cost import OUTPUT
 from axtool.types import Program, Tile
 
@@ -47,17 +47,20 @@ def joined(program: Program, groups: Sequence[Group]) -> Group | None:
 def cascade_bytes(jobs: Sequence[TileJob], group: Group, level: int) -> int:
     """On-chip bytes of the group beyond its resident tensors, in bands of the height of a level, with one buffer."""
     height = HEIGHTS[min(level, len(HEIGHTS) - 1)]
-    return sum(tiling.bytes for tiling in _tilings(jobs, group, height, double=False))
+    return _bytes(jobs, group, _steps(jobs, group, height))
 
 
 def choose_cascade(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Tiling, ...] | None:
     """Tilings of all layers in bands, with the fewest estimated cycles in that room; None where no band fits."""
     found: list[tuple[Tiling, ...]] = []
     fitting = 0
+    if _bytes(jobs, group, _steps(jobs, group, 1)) > room:
+        return None
     for height in _heights(jobs[-1].dims[0]):
-        here = [tilings for double in (True, False) if _size(tilings := _tilings(jobs, group, height, double)) <= room]
-        found += here
-        fitting += bool(here)
+        steps = _steps(jobs, group, height)
+        if _bytes(jobs, group, steps) <= room:
+            fitting += 1
+            found += [tilings for tilings in _tilings(jobs, group, steps) if sum(t.bytes for t in tilings) <= room]
         if fitting == TRIED:
             break
     return min(found, key=_cycles, default=None)
@@ -111,19 +114,42 @@ def jobs_inside(job: TileJob, group: Group) -> TileJob:
     return replace(job, external=job.external - group.passing)
 
 
-def _tilings(jobs: Sequence[TileJob], group: Group, height: int, double: bool) -> tuple[Tiling, ...]:
-    tilings = []
+Steps = Sequence[tuple[Step, ...]]  # the boxes of each layer, band by band
+
+
+def _tilings(jobs: Sequence[TileJob], group: Group, steps: Steps) -> Iterator[tuple[Tiling, ...]]:
+    """The tilings of all layers with two buffers and with one."""
+    pairs = [both_in(job, boxes) for job, boxes in zip(jobs, steps, strict=True)]
+    passing = _passing(jobs, group, steps)
+    for tilings in zip(*pairs, strict=True):
+        yield (
+            *(
+                replace(tiling, staged={**tiling.staged, OUTPUT: Buffers(size, 1)})
+                for tiling, size in zip(tilings[:-1], passing, strict=True)
+            ),
+            tilings[-1],
+        )
+
+
+def _bytes(jobs: Sequence[TileJob], group: Group, steps: Steps) -> int:
+    """On-chip bytes with one buffer for each operand: boxes from outside, what passes, all constants."""
+    total = sum(_passing(jobs, group, steps))
+    for job, boxes in zip(jobs, steps, strict=True):
+        for index in job.staged_inputs:
+            total += max(box_bytes(job, job.need(index, step.box)) for step in boxes)
+        total += max(box_bytes(job, step.box) for step in boxes) if job.stores else 0
+        total += sum(constant_sizes(job, job.dims[2]).values())
+    return total
+
+
+def _passing(jobs: Sequence[TileJob], group: Group, steps: Steps) -> list[int]:
+    """Bytes of what each layer but the last hands on: a band, or inside a bundle a tile of the array."""
     ends = {bundle[-1] for bundle in group.bundles}
-    for at, job, steps in zip(group.layers, jobs, _steps(jobs, group, height), strict=True):
-        tiling = tiling_in(job, steps, double)
-        if at != group.last:
-            boxes = [step.box for step in steps]
-            if at not in ends:
-                boxes = [_tile(box, job) for box in boxes]
-            passing = Buffers(max(box_bytes(job, box) for box in boxes), 1)
-            tiling = replace(tiling, staged={**tiling.staged, OUTPUT: passing})
-        tilings.append(tiling)
-    return tuple(tilings)
+    sizes = []
+    for at, job, boxes in zip(group.layers, jobs[:-1], steps[:-1], strict=False):
+        handed = [step.box if at in ends else _tile(step.box, job) for step in boxes]
+        sizes.append(max(box_bytes(job, box) for box in handed))
+    return sizes
 
 
 def _tile(box: Tile, job: TileJob) -> Tile:
@@ -175,10 +201,6 @@ def _heights(rows: int) -> list[int]:
         height = -(-height // 2)
         found.add(height)
     return sorted(found, reverse=True)
-
-
-def _size(tilings: Sequence[Tiling]) -> int:
-    return sum(tiling.bytes for tiling in tilings)
 
 
 def _cycles(tilings: Sequence[Tiling]) -> float:

@@ -57,10 +57,11 @@ def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, Til
     return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
 
 
-def tiling_in(job: TileJob, steps: Sequence[Step], double: bool) -> Tiling:
-    """The tiling in boxes that somebody else has cut, of all channels; they may overlap."""
+def both_in(job: TileJob, steps: Sequence[Step]) -> tuple[Tiling, Tiling]:
+    """The tilings in boxes that somebody else has cut, of all channels, with two buffers and with one."""
     size = (max(step.box.h for step in steps), max(step.box.w for step in steps), job.dims[2])
-    return tiling_of(job, size, flow_of(job, steps, size[2]), double)
+    flow = flow_of(job, steps, size[2])
+    return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
 
 
 def tiling_of(job: TileJob, size: Size, flow: Flow, double: bool) -> Tiling:
