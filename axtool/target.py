@@ -58,7 +58,8 @@ class Array:
 class MemorySpec:
     """On-chip memories in bytes, ports in bytes a cycle.
 
-    `activations` external: no activation stays on chip between layers. Constants of `near_bytes` in all stay between
+    `activations` external: no activation stays on chip between layers. `bands`: where maps do not fit, layers that
+    follow each other may run together, band by band of rows. Constants of `near_bytes` in all stay between
     frames in a memory beside the core, and come from there at `near_bytes_per_cycle`.
     """
 
@@ -66,6 +67,7 @@ class MemorySpec:
     lrm_bytes_per_pe: int
     ocm_bytes_per_cycle: float
     activations: Activations = "resident"
+    bands: bool = True
     near_bytes: int = 0
     near_bytes_per_cycle: float | None = None  # None with near_bytes 0 alone
 

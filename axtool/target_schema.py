@@ -122,6 +122,7 @@ class MemorySection(Section):
     lrm_bytes_per_pe: Bytes
     ocm_bytes_per_cycle: BytesPerCycle
     activations: Activations = "resident"
+    bands: bool = True
     near_bytes: Annotated[int, Field(ge=0, le=2**62), _quantity("B"), _PLAIN] = 0
     near_bytes_per_cycle: BytesPerCycle | None = None
 

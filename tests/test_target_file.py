@@ -235,7 +235,7 @@ EVERY_OPTION = {
         "strided_weights": "extended",
         "depthwise": {"rows": 4, "columns": 2, "channels": 16, "cycles": 3},
     },
-    "memory": {"activations": "external", "near_bytes": "1MiB", "near_bytes_per_cycle": 32},
+    "memory": {"activations": "external", "bands": False, "near_bytes": "1MiB", "near_bytes_per_cycle": 32},
     "external": {"shared": True, "in_flight": 4, "duplex": False},
     "engines": {"pipelined": True},
     "energy": {"registers": 1, "lrm": 3, "on_chip": 70, "external": 225},
@@ -256,6 +256,7 @@ def test_every_optional_value_is_read(full):
     assert (array.fold, array.fold_below, array.winograd, array.weights_bytes_per_cycle) == ("row", 16, 2.25, 64)
     assert array.depthwise == Depthwise(rows=4, columns=2, channels=16, cycles=3)
     assert (memory.activations, memory.near_bytes, memory.near_bytes_per_cycle) == ("external", 2**20, 32)
+    assert not memory.bands
     assert (external.shared, external.in_flight, external.duplex) == (True, 4, False)
     assert array.strided_weights == "extended"
     assert chip.engines.pipelined

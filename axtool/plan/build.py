@@ -13,7 +13,7 @@ from axtool.plan.build_residency import GroupFitError, Residency, decide
 from axtool.plan.cascade import find_cascades
 from axtool.plan.commands import emit
 from axtool.plan.group_tile import choose_group, jobs_of
-from axtool.plan.groups import Groups, alone, find_groups
+from axtool.plan.groups import Groups, alone, find_groups, fixed
 from axtool.plan.homes import Homes, home_bytes
 from axtool.plan.honoured import require_honoured
 from axtool.plan.memory import align, live_bytes, peak, place
@@ -79,23 +79,25 @@ def _planned(layout: Layout) -> Plan:
 def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -> Layout:
     """Groups, residency, tiles and addresses. Where tensors spill, groups run in bands if that is faster."""
     layout = _grouped(program, target, wishes, find_groups(program, wishes))
-    keeps = target.memory.activations == "resident"  # a band that waits for the next layer is an activation on chip
-    if not layout.spilled or not keeps or any(wish.tile or wish.buffers for wish in wishes.values()):
+    memory = target.memory
+    banded = memory.bands and memory.activations == "resident"  # a band that waits for its reader is an activation
+    if not layout.spilled or not banded:
         return layout
-    cascades = _cascades(layout)
+    cascades = _cascades(layout, wishes)
     if cascades == layout.groups:
         return layout
-    banded = _grouped(program, target, wishes, cascades)
-    return min(layout, banded, key=lambda choice: time_plan(_planned(choice), target).total)
+    candidates = layout, _grouped(program, target, wishes, cascades)
+    return min(candidates, key=lambda choice: time_plan(_planned(choice), target).total)
 
 
-def _cascades(layout: Layout) -> Groups:
+def _cascades(layout: Layout, wishes: Mapping[str, Directive]) -> Groups:
     program, target = layout.program, layout.target
     jobs = [TileJob(layer, program, target, layout.spilled) for layer in program.layers]
     free = []
     for group in layout.groups.groups:
         free += [target.memory.ocm_bytes - layout.live[group.first]] * len(group.layers)
-    return find_cascades(program, layout.groups, jobs, layout.tilings, free)
+    may_join = [not fixed(program, group.layers, wishes) for group in layout.groups.groups]
+    return find_cascades(program, layout.groups, may_join, jobs, layout.tilings, free)
 
 
 def _grouped(program: Program, target: Target, wishes: Mapping[str, Directive], groups: Groups) -> Layout:

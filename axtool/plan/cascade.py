@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from axtool.ops.encoding import MAC_OPS
 from axtool.plan.groups import Group, Groups
@@ -67,16 +68,22 @@ def choose_cascade(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Ti
 
 
 def find_cascades(
-    program: Program, groups: Groups, jobs: Sequence[TileJob], tilings: Sequence[Tiling], free: Sequence[int]
+    program: Program,
+    groups: Groups,
+    may_join: Sequence[bool],
+    jobs: Sequence[TileJob],
+    tilings: Sequence[Tiling],
+    free: Sequence[int],
 ) -> Groups:
     """The groups, those joined that take fewer estimated cycles in bands than one by one.
 
-    `jobs`, `tilings` and `free`, the bytes that no resident tensor takes, are by layer.
+    `may_join` is by group; `jobs`, `tilings` and `free`, the bytes that no resident tensor takes, are by layer.
     """
     found: list[Group] = []
     at = 0
     while at < len(groups.groups):
-        best = _best(program, groups.groups[at : at + LONGEST], jobs, tilings, free)
+        chain = takewhile(lambda number: may_join[number], range(at, min(at + LONGEST, len(may_join))))
+        best = _best(program, [groups.groups[number] for number in chain], jobs, tilings, free)
         found.append(best[0] if best else groups.groups[at])
         at += best[1] if best else 1
     return Groups(tuple(found))

@@ -6,7 +6,7 @@ next tile begins. The tensors between them pass through a small buffer and never
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -88,7 +88,7 @@ def find_groups(program: Program, wishes: Mapping[str, Directive]) -> Groups:
     for at in range(len(program.layers)):
         made = program.layers[at - 1].outputs[0] if at else ""
         rides = at > 0 and _may_lead(program, bundles[-1][0]) and _rides(program, at, made, readers)
-        if rides and not _fixed(program, (at - 1, at), wishes):
+        if rides and not fixed(program, (at - 1, at), wishes):
             bundles[-1].append(at)
         else:
             bundles.append([at])
@@ -112,7 +112,7 @@ def _rides(program: Program, at: int, made: str, readers: Mapping[str, list[str]
     return same and readers.get(made, []) == [layer.outputs[0]] and made not in program.outputs
 
 
-def _fixed(program: Program, layers: tuple[int, ...], wishes: Mapping[str, Directive]) -> bool:
+def fixed(program: Program, layers: Iterable[int], wishes: Mapping[str, Directive]) -> bool:
     """Whether a user has said where an output lives or in which boxes it is made."""
     said = [wishes.get(program.layers[at].outputs[0], NONE) for at in layers]
     return any(wish.tile or wish.buffers or wish.residency for wish in said)

@@ -135,6 +135,12 @@ def forced(program: Program, group: Group, height: int) -> None:
             np.testing.assert_array_equal(values, expected[name])
 
 
+@pytest.mark.parametrize("memory", [{"bands": False}, {"activations": "external"}])
+def test_a_chip_may_have_no_bands(memory):
+    chip = sized(160 * 1024)
+    assert groups_of(plan(funnel(), replace(chip, memory=replace(chip.memory, **memory)))) == ()
+
+
 @given(
     st.tuples(st.integers(1, 40), st.integers(1, 24), st.sampled_from([1, 3, 7, 17])),
     st.lists(
@@ -200,7 +206,7 @@ def test_bands_that_gain_nothing_are_not_taken():
     single = alone(program)
     jobs = [TileJob(layer, program, CHIP, frozenset({"t0"})) for layer in program.layers]
     tilings = [replace(choose(job, 1 << 20), cycles=0.0) for job in jobs]
-    assert find_cascades(program, single, jobs, tilings, [1 << 20] * len(jobs)) == single
+    assert find_cascades(program, single, [True] * len(jobs), jobs, tilings, [1 << 20] * len(jobs)) == single
 
 
 @pytest.mark.parametrize("kib", [512, 300, 160, 96, 64])
