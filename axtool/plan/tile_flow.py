@@ -70,9 +70,12 @@ def flow_of(job: TileJob, steps: Iterable[Step], channels: int) -> Flow:
 def frame_cycles(job: TileJob, flow: Flow, double: bool) -> float:
     """Cycles of the layer, its loads a step ahead of its commands where there are two buffers.
 
-    Constants that are whole come while the layer in front computes: they only make the path to the memory busier.
+    Constants that are whole come while the layer in front computes: they only make the path to the memory busier. Where
+    activations are external it is busy with those of the layer in front: constants come first then.
     """
-    paths = Paths(job.target)
+    paths, constants = Paths(job.target), _whole_constants(job, flow)
+    if constants and job.target.memory.activations == "external":
+        paths.read.request(0, constants)
     buffers = 2 if double and flow.boxes.get(OUTPUT, 0) > 1 else 1
     done = arrived = 0
     left: list[int] = []  # when the store of each step is done
@@ -91,7 +94,7 @@ def frame_cycles(job: TileJob, flow: Flow, double: bool) -> float:
         if store:
             left.append(paths.write.request(done, store)[1])
         arrived = ahead if double else load(at + 1)
-    reads = sum(sum(loads) for loads, _, _ in flow.work) + _whole_constants(job, flow)
+    reads = sum(sum(loads) for loads, _, _ in flow.work) + constants
     writes = sum(store for _, _, store in flow.work)
     busy = max(reads, writes) if job.target.external.duplex else reads + writes
     return max(done, busy, *left[-1:])

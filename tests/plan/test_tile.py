@@ -139,6 +139,17 @@ def test_a_box_on_an_array_of_one_pixel_loads_its_weights_once():
     )
 
 
+def test_where_activations_are_external_a_layer_waits_for_its_weights():
+    net = Net(28, 28, 128)
+    program, chip = net.program(net.conv("x", 128)), load_target("nvdla-2048")
+    work = job(program, 0, chip)
+    weights = work.slice_bytes(128)[0] / chip.read_bytes_per_cycle
+    kept = replace(chip, memory=replace(chip.memory, activations="resident"))
+    waits, hides = (evaluate(job(program, 0, it), (28, 28, 128)).cycles for it in (chip, kept))
+    assert hides < waits <= hides + weights + 1000
+    assert len(choose(work, chip.memory.ocm_bytes).steps) > 1
+
+
 @pytest.mark.parametrize(("kernel", "stride", "factor"), [(1, 2, 4), (3, 1, 16 / 9), (3, 2, 16 / 9), (1, 1, 1)])
 def test_weights_take_the_room_that_the_chip_needs_for_them(kernel: int, stride: int, factor: float):
     net = Net(32, 32, 64)
