@@ -20,8 +20,9 @@ older QB series adds the MAC utilisation of four convolutions.
   what the primitive costs of the target say of the tiles that the change touched, counted from the network's shapes.
   The sign and rank of every delta, and the totals, need the network's own kernels and are not compared.
 - **Operator kernels**: an ONNX model of one convolution each, on the array of a QB16 (8 MACs a processing element,
-  1 GHz), 256 channels in and out, operands on chip, without the entry of the program. The datasheet states no channel
-  count; 256 explains all four.
+  1 GHz), 256 channels in and out, operands on chip: `axtool profile kernel.onnx --target qc-u-1d5-8mb --set
+  array.input_channels=8 --set clock_hz=1GHz`, with an external memory that takes no time. The datasheet states no
+  channel count; 256 explains all four.
 
 What neighbours exchange inside the array grows with the reach of the window: one hop costs `window_shift` for each step
 of input channels. One cost for each output tile, which meets DETR's `data_array` as well, explains neither the 5x5 nor
@@ -29,9 +30,10 @@ the 7x7 kernel. One start of an irregular flow explains gathers of 1,024 and of 
 the port's 16 cycles each way, a copy.
 
 *Natural* is not *blind*: six values were written down from a count of instructions, hops or bytes, by someone who knew
-what a fit would give. `requantize` and `add` are 10 where DETR's `compute` would close at 10.3, `mac_drain` is 3 for
-2.84, `row_sum` 82 for 82.1, `copy_per_kib` 58 for 55.0, `gather_per_element` 0.25 for 0.24. Whoever counts them as
-fitted has 13 constants for the figures below, and more than a third.
+what a fit would give. `requantize` is 9 and `add` 10 where DETR's `compute` would close at 10.3 for both and the 1x1
+kernel of the datasheet at 7.5, `mac_drain` is 3 for 2.84, `row_sum` 82 for 82.1, `copy_per_kib` 58 for 55.0,
+`gather_per_element` 0.25 for 0.24. Whoever counts them as fitted has 13 constants for the figures below, and more than
+a third.
 """
 WRONG = (
     "DETR's transformer does not run on the device yet: what the whole frame takes is only shown beside the backbone.",
