@@ -252,6 +252,49 @@ def test_weights_enter_the_array_ahead_of_their_layer():
     assert first.start <= second.start < fence
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_block_of_weights_that_is_alone_stays_in_the_array_from_box_to_box(k: int):
+    target = changed(
+        CHIP, array__rows=8, array__columns=8, array__input_channels=64, array__output_channels=64,
+        array__weights_bytes_per_cycle=16, memory__ocm_bytes="160KiB", costs__array_shift=0, costs__window_shift=0,
+    )  # fmt: skip
+    net = Net(64, 64, 64)
+    chip = changed(target, engines__pipelined="true")
+    made = plan(net.program(net.conv("x", 64, k)), chip)
+    boxes = [command.tile for command in made.commands if command.kind == "compute"]
+    pairs = zip([None, *boxes], boxes, strict=False)
+    entered = [box.n for before, box in pairs if k > 1 or before is None or (box.c, box.n) != (before.c, before.n)]
+    assert len(boxes) > 8
+    assert (len(entered) < len(boxes) / 2) == (k == 1)
+    assert busy(time_plan(made, chip), "array") == sum(n * 64 * k * k // 16 for n in entered)
+
+
+def one_output_buffer(made: Plan) -> Plan:
+    """The plan with all boxes of the output in the buffer of the first one."""
+    first = next(command.reads[0].offset for command in made.commands if command.kind == "store")
+    commands = []
+    for command in made.commands:
+        if command.kind == "store":
+            command = replace(command, reads=(replace(command.reads[0], offset=first),))
+        elif command.kind == "compute":
+            command = replace(command, writes=(replace(command.writes[0], offset=first),))
+        commands.append(command)
+    return replace(made, commands=tuple(commands))
+
+
+@pytest.mark.parametrize("style", ["turns", "pipelined"])
+def test_a_box_is_not_computed_into_a_buffer_that_is_still_stored(style: str):
+    tight = changed(STYLES[style], memory__ocm_bytes="12KiB", costs__lut=60, external__latency_cycles=3000)
+    net = Net(64, 64, 16)
+    made = one_output_buffer(plan(net.program(net.lut("x")), tight))
+    timing = time_plan(made, tight)
+    stores = [event.end for event in timing.events if event.lane == "dma write"]
+    boxes = [event.start for event in timing.events if event.lane == "vector"]
+    later = boxes[-len(stores) + 1 :]
+    assert len(stores) > 3
+    assert all(start >= end for start, end in zip(later, stores, strict=False))
+
+
 @pytest.mark.parametrize(("in_flight", "ends"), [(1, [150, 300, 450]), (2, [150, 250, 350]), (3, [150, 250, 350])])
 def test_the_latency_of_a_request_hides_behind_the_bytes_of_those_in_front(in_flight: int, ends: list[int]):
     channel = Channel(latency=50, in_flight=in_flight)

@@ -107,6 +107,17 @@ def test_a_tile_is_not_read_before_it_is_made(together, target):
     assert all(end <= start for end, start in zip(made, read, strict=True))
 
 
+def test_macs_wait_for_the_vector_unit_that_makes_their_operand():
+    net = Net(96, 64, 32)
+    made = in_turns(plan(net.program(net.conv(net.conv("x", 32, 1), 32, 1)), CHIP))
+    slow = {**SMALL_ELEMENTS, "costs.requantize": 200, "memory.ocm_bytes_per_cycle": 10**6}
+    events = time_plan(made, set_values(PIPELINED, slow)).events
+    tiles = [event.end for event in events if event.lane == "vector" and event.layer == 0]
+    macs = [event.start for event in events if event.lane == "mac" and event.layer == 1]
+    assert len(tiles) == len(macs) == 6
+    assert all(end <= start for end, start in zip(tiles, macs, strict=True))
+
+
 def test_what_stays_in_the_array_is_handed_on_as_it_is_made(together):
     slow = {"array.cycles": 50}
     inside, outside = (time_plan(together, set_values(PIPELINED, {**slow, **more})) for more in ({}, SMALL_ELEMENTS))
