@@ -16,11 +16,14 @@ from axtool.plan.groups import Group, Groups
 from axtool.plan.same_numbers import IN_PLACE
 from axtool.plan.tile_boxes import Step, TileJob, box_bytes, command_size, constant_sizes
 from axtool.plan.tile_cost import Buffers, Tiling, both_in
+from axtool.plan.tile_flow import array_cycles
 from axtool.timing.cost import OUTPUT
 from axtool.types import Program, Tile
 
 LONGEST = 8  # groups in one cascade
 HEIGHTS = (32, 16, 8, 4, 2, 1)  # rows of a band, by level of thrift
+PARTS, WIDEST, SEAMS = 9, 3, 3  # equal parts, bands in rows of the array, and rows of overlap that are looked at
+NOTHING = Tile(0, 0, 0, 0, 0, 0)
 TRIED = 3  # heights that fit, before the search for the best is content
 BANDED = (*MAC_OPS, *IN_PLACE, "max_pool", "avg_pool", "resize_nearest", "resize_linear", "wide_avg_pool")
 
@@ -57,7 +60,7 @@ def choose_cascade(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Ti
     fitting = 0
     if _bytes(jobs, group, _steps(jobs, group, 1)) > room:
         return None
-    for height in _heights(jobs[-1].dims[0]):
+    for height in sorted(_heights(jobs[-1]), key=lambda height: (_array_cycles(jobs, group, height), -height)):
         steps = _steps(jobs, group, height)
         if _bytes(jobs, group, steps) <= room:
             fitting += 1
@@ -166,25 +169,31 @@ def _tile(box: Tile, job: TileJob) -> Tile:
 
 def _steps(jobs: Sequence[TileJob], group: Group, height: int) -> list[tuple[Step, ...]]:
     """The boxes of each layer, band by band."""
+    rows = jobs[-1].dims[0]
+    bands = [_band(jobs, group, y, min(height, rows - y)) for y in range(0, rows, height)]
+    return [tuple(Step(band[at]) for band in bands) for at in range(len(jobs))]
+
+
+def _band(jobs: Sequence[TileJob], group: Group, y: int, height: int) -> list[Tile]:
+    """The box of each layer for one band of the last one's output."""
     number = {job.layer.outputs[0]: at for at, job in enumerate(jobs)}
-    steps: list[list[Step]] = [[] for _ in jobs]
-    h, w, c = jobs[-1].dims
-    for y in range(0, h, height):
-        boxes: list[Tile | None] = [None] * len(jobs)
-        boxes[-1] = Tile(y, 0, 0, min(height, h - y), w, c)
-        for at in reversed(range(len(jobs))):
-            box = boxes[at]
-            assert box is not None, "every layer but the last has a reader in the group"
-            steps[at].append(Step(box))
-            for index, name in enumerate(jobs[at].layer.inputs):
-                if name in group.passing:
-                    front = number[name]
-                    boxes[front] = _hull(boxes[front], _full(jobs[at].need(index, box), jobs[front]))
-    for bundle in group.bundles:  # one box for all layers of a bundle
-        first = group.first
-        for at in bundle[:-1]:
-            steps[at - first] = steps[bundle[-1] - first]
-    return [tuple(boxes) for boxes in steps]
+    _, w, c = jobs[-1].dims
+    boxes: list[Tile] = [NOTHING] * len(jobs)
+    boxes[-1] = Tile(y, 0, 0, height, w, c)
+    for at in reversed(range(len(jobs))):
+        for index, name in enumerate(jobs[at].layer.inputs):
+            if name in group.passing:
+                front = number[name]
+                boxes[front] = _hull(boxes[front], _full(jobs[at].need(index, boxes[at]), jobs[front]))
+    return boxes
+
+
+def _array_cycles(jobs: Sequence[TileJob], group: Group, height: int) -> int:
+    """About the cycles of all commands in bands of that height: a band in the middle, as often as there are bands."""
+    rows = jobs[-1].dims[0]
+    count = -(-rows // height)
+    boxes = _band(jobs, group, count // 2 * height, min(height, rows - count // 2 * height))
+    return count * sum(array_cycles(job, Step(box)) for job, box in zip(jobs, boxes, strict=True))
 
 
 def _full(box: Tile, job: TileJob) -> Tile:
@@ -193,21 +202,19 @@ def _full(box: Tile, job: TileJob) -> Tile:
     return Tile(box.y, 0, 0, box.h, w, c)
 
 
-def _hull(a: Tile | None, b: Tile) -> Tile:
-    if a is None:
+def _hull(a: Tile, b: Tile) -> Tile:
+    if a is NOTHING:
         return b
     y = min(a.y, b.y)
     return replace(b, y=y, h=max(a.y + a.h, b.y + b.h) - y)
 
 
-def _heights(rows: int) -> list[int]:
-    """Bands from all rows down to one: halves, and the heights of the levels of thrift."""
-    found = {min(rows, height) for height in HEIGHTS} | {rows}
-    height = rows
-    while height > 1:
-        height = -(-height // 2)
-        found.add(height)
-    return sorted(found, reverse=True)
+def _heights(job: TileJob) -> set[int]:
+    """Bands worth a look: equal parts of the rows, rows of the array less those at the seams, small ones."""
+    rows, array = job.dims[0], job.target.array.rows
+    seams = {array * count - seam for count in range(1, WIDEST + 1) for seam in range(SEAMS)}
+    found = {-(-rows // parts) for parts in range(1, PARTS)} | seams | set(HEIGHTS)
+    return {height for height in found if 0 < height <= rows}
 
 
 def _cycles(tilings: Sequence[Tiling]) -> float:

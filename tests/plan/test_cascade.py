@@ -123,7 +123,7 @@ def forced(program: Program, group: Group, height: int) -> None:
     """The bits of a plan that must run these layers in bands of so many rows, whether that is fast or not."""
     groups = replace(alone(program), groups=(group, *(g for g in alone(program).groups if g.first > group.last)))
     chip = CHIP
-    with patch.object(cascade, "_heights", return_value=[height]):
+    with patch.object(cascade, "_heights", return_value={height}):
         layout = build._grouped(program, chip, {}, groups)
     built = build._planned(layout)
     verify_plan(built, chip)
