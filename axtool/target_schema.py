@@ -79,14 +79,15 @@ def _refuse_bool(value: object) -> object:
 
 
 _PLAIN = BeforeValidator(_refuse_bool)
-_FINITE = Field(gt=0, allow_inf_nan=False)
-Count = Annotated[int, Field(gt=0, le=2**62), _quantity(""), _PLAIN]
+# The bounds are far beyond any chip, and near enough that a frame's cycles, bytes and figures can still be counted.
+Count = Annotated[int, Field(gt=0, le=2**31), _quantity(""), _PLAIN]
+Lanes = Annotated[int, Field(gt=0, le=2**16), _quantity(""), _PLAIN]  # of an array, along one axis
 Bytes = Annotated[int, Field(gt=0, le=2**62), _quantity("B"), _PLAIN]
-Hertz = Annotated[float, _FINITE, _quantity("Hz"), _PLAIN]
-BytesPerSecond = Annotated[float, _FINITE, _quantity("B/s"), _PLAIN]
-BytesPerCycle = Annotated[float, _FINITE, _quantity("B"), _PLAIN]
-Cycles = Annotated[float, Field(ge=0, allow_inf_nan=False), _quantity(""), _PLAIN]
-Weight = Annotated[float, _FINITE, _quantity(""), _PLAIN]
+Hertz = Annotated[float, Field(ge=1, le=1e11), _quantity("Hz"), _PLAIN]
+BytesPerSecond = Annotated[float, Field(ge=1e3, le=1e18), _quantity("B/s"), _PLAIN]
+BytesPerCycle = Annotated[float, Field(ge=1e-6, le=1e12), _quantity("B"), _PLAIN]
+Cycles = Annotated[float, Field(ge=0, le=1e7), _quantity(""), _PLAIN]
+Weight = Annotated[float, Field(gt=0, le=1e9), _quantity(""), _PLAIN]
 
 
 class Section(BaseModel):
@@ -96,21 +97,21 @@ class Section(BaseModel):
 
 
 class DepthwiseSection(Section):
-    rows: Count
-    columns: Count
-    channels: Count
-    cycles: Count = 1
+    rows: Lanes
+    columns: Lanes
+    channels: Lanes
+    cycles: Lanes = 1
 
 
 class ArraySection(Section):
-    rows: Count
-    columns: Count
-    input_channels: Count
-    output_channels: Count
-    cycles: Count = 1
+    rows: Lanes
+    columns: Lanes
+    input_channels: Lanes
+    output_channels: Lanes
+    cycles: Lanes = 1
     fold: Fold = "none"
     fold_below: Count | None = None
-    winograd: Annotated[float, Field(ge=1, allow_inf_nan=False), _quantity(""), _PLAIN] = 1.0
+    winograd: Annotated[float, Field(ge=1, le=1e3), _quantity(""), _PLAIN] = 1.0
     depthwise: DepthwiseSection | None = None
     weights_bytes_per_cycle: BytesPerCycle | None = None
     strided_weights: StridedWeights = "plain"
@@ -131,7 +132,7 @@ class ExternalSection(Section):
     read_bytes_per_s: BytesPerSecond
     write_bytes_per_s: BytesPerSecond
     burst_bytes: Bytes
-    latency_cycles: Annotated[int, Field(ge=0), _quantity(""), _PLAIN]
+    latency_cycles: Annotated[int, Field(ge=0, le=1e7), _quantity(""), _PLAIN]
     shared: bool | None = None
     in_flight: Count = 1
     duplex: bool = True
@@ -154,13 +155,13 @@ class TargetFile(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     description: str = ""
     clock_hz: Hertz
-    cores: Count
+    cores: Lanes
     array: ArraySection
     memory: MemorySection
     external: ExternalSection
     engines: EnginesSection = Field(default_factory=EnginesSection)
     energy: EnergySection | None = None
-    channel_multiple: Count
+    channel_multiple: Lanes
     subword_channels: Annotated[int, Field(ge=0, le=2**31), _quantity(""), _PLAIN] = 0
     vector_unit: bool
     formats: Annotated[list[str], Field(min_length=1)]

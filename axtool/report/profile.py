@@ -114,7 +114,15 @@ class Source:
                 code="nothing-for-the-device",
             )
         step("timing")
-        return Profiled(target, tuple(_stage(planned, target) for planned in plans), host_nodes)
+        try:
+            return Profiled(target, tuple(_stage(planned, target) for planned in plans), host_nodes)
+        except OverflowError:
+            raise UsageError(
+                f"a frame takes more cycles on {target.name} than can be counted",
+                where=str(self._model),
+                hint="look at the slowest values of the chip: axtool targets show",
+                code="too-many-cycles",
+            ) from None
 
     def _plans(self, target: Target, *, as_compiled: bool, step: Step) -> tuple[list[Plan], int]:
         if self._artefact is None:

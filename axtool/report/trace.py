@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import accumulate
-from math import nextafter
+from math import nextafter, ulp
 from typing import Any
 
 from axtool.report.profile import Profiled
@@ -82,7 +82,7 @@ def _times(start: int, end: int, clock_hz: float) -> dict[str, float]:
     begin, last = _microseconds(begin_ns), _microseconds(end_ns)
     length = (end_ns - begin_ns) / 1e3
     while length > 0 and begin + length > last:
-        length = nextafter(length, 0.0)
+        length = max(length - ulp(last), 0.0)
     return {"ts": begin, "dur": length}
 
 

@@ -122,6 +122,25 @@ def test_a_gate_that_holds_is_exit_0(tiny_models: Tiny) -> None:
     assert axtool("profile", tiny_models / "cls.axm", "--max-cycles", "1e12").code == 0
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "ext.read_bytes_per_s=1e-300", "clock_hz=1e-300", "clock_hz=1e308", "costs.add=1e308", "costs.fence=1e18",
+        "memory.ocm_bytes_per_cycle=1e-320", "external.latency_cycles=9999999999999999999999", "cores=1e15",
+        "array.rows=1e15", "array.cycles=1e15", "energy.lrm=1e308", "channel_multiple=1e9",
+    ],
+)  # fmt: skip
+def test_a_value_beyond_any_chip_is_a_fault_of_the_chip(tiny_models: Tiny, setting: str) -> None:
+    ran = axtool("profile", tiny_models / "cls.axm", "--set", setting, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "bad-target"), ran.err
+
+
+@pytest.mark.parametrize("setting", ["ext.read_bytes_per_s=1e3", "costs.add=1e7", "clock_hz=1", "array.cycles=65536"])
+def test_a_value_at_the_bounds_is_profiled(tiny_models: Tiny, work: Path, setting: str) -> None:
+    words = ("profile", tiny_models / "cls.axm", "--set", setting, "--trace", "t.json", "--csv", "rows.csv")
+    assert axtool(*words).code == 0
+
+
 def test_a_chip_that_is_too_small_is_exit_6(tiny_models: Tiny) -> None:
     ran = axtool("profile", tiny_models / "cls.axm", "--set", "memory.ocm_bytes=64", "--json")
     assert (ran.code, ran.document["error"]["code"]) == (6, "does-not-fit")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from axtool.errors import UsageError
 from axtool.report.gates import Gates, judged, parse_gates
@@ -52,3 +56,10 @@ def test_each_limit_that_is_exceeded_is_said_with_both_numbers() -> None:
     assert found["exceeded"] == [
         "latency 5 ms, limit 4.999 ms", "1,000 cycles, limit 999 cycles", "external traffic 2,048 B, limit 2,047 B",
     ]  # fmt: skip
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_any_texts_are_limits_or_a_usage_error(latency: str, cycles: str, external: str) -> None:
+    with contextlib.suppress(UsageError):
+        found = parse_gates(latency, cycles, external)
+        assert all(limit is not None and limit >= 0 for limit in (found.latency_ms, found.cycles, found.external_bytes))

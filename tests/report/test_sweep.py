@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from axtool.errors import AxError, UsageError
 from axtool.report.profile import Request
@@ -104,3 +107,9 @@ def test_what_is_wrong_with_the_model_is_no_outcome() -> None:
     with pytest.raises(UsageError) as caught:
         sweep(Request(Path("nothing.onnx")), (OCM,))
     assert caught.value.code == "file-not-found"
+
+
+@given(st.lists(st.text(max_size=40), max_size=3))
+def test_any_text_is_axes_or_a_usage_error(texts: list[str]) -> None:
+    with contextlib.suppress(UsageError):
+        assert all(axis.key and all(axis.values) for axis in parse_sweep(texts))
