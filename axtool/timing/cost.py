@@ -91,6 +91,14 @@ class CostModel:
             return 1.0
         return saved(layer, self._depth(layer, self._dims[at][0][0][2]), self.target.array)
 
+    def macs(self, at: int) -> int:
+        """Multiply-accumulates of the whole of layer `at`, by definition: rows that a cascade makes twice count once."""
+        layer, (ins, out) = self.program.layers[at], self._dims[at]
+        if layer.op not in MAC_OPS:
+            return 0
+        job = Job(layer.op, ins[0], out, layer.attrs, Tile(0, 0, 0, *out))
+        return _macs(layer, in_numbers(job) if is_wide(job.op) else job, self._depth(layer, ins[0][2]))
+
     def _depth(self, layer: Layer, channels: int) -> int:
         """Input channels, in numbers, that one output channel reads; `channels` of the input, in bytes."""
         if narrow(layer.op) == "depthwise" or layer.op not in MAC_OPS:

@@ -38,7 +38,7 @@ def _row(costs: CostModel, at: int, account: Account, charges: Charges) -> Layer
     program, target = costs.program, costs.target
     layer, busy = program.layers[at], totals(LANES, charges.busy[at])
     ledger = totals(CATEGORIES, charges.ledger[at])
-    total, peak = sum(ledger.values()), peak_macs(target)
+    total, peak, macs = sum(ledger.values()), peak_macs(target), costs.macs(at)
     external = account.read_bytes + account.write_bytes
     used = share(account.macs, busy["mac"] * peak * costs.saved(at))
     amounts = {
@@ -56,10 +56,10 @@ def _row(costs: CostModel, at: int, account: Account, charges: Charges) -> Layer
         origin=layer.origin,
         ledger=ledger,
         causes=totals(CAUSES, charges.causes[at]),
-        macs=account.macs,
+        macs=macs,
         read_bytes=account.read_bytes,
         write_bytes=account.write_bytes,
-        utilisation=account.macs / (total * peak) if total else 0.0,
+        utilisation=macs / (total * peak) if total else 0.0,
         bound=words(*_binding(target, ledger, totals(TRANSFERS, charges.waits[at]), busy), amounts),
         commands=account.commands,
         near_bytes=account.near_bytes,
