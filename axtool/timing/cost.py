@@ -92,7 +92,7 @@ class CostModel:
         return saved(layer, self._depth(layer, self._dims[at][0][0][2]), self.target.array)
 
     def macs(self, at: int) -> int:
-        """Multiply-accumulates of the whole of layer `at`, by definition: rows that a cascade makes twice count once."""
+        """Multiply-accumulates of layer `at` by definition: rows that a cascade makes twice count once."""
         layer, (ins, out) = self.program.layers[at], self._dims[at]
         if layer.op not in MAC_OPS:
             return 0
