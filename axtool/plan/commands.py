@@ -11,7 +11,7 @@ from axtool.plan.tile_boxes import command_size
 from axtool.types import Command, Tile, View
 
 if TYPE_CHECKING:
-    from axtool.plan.build import Layout
+    from axtool.plan.addresses import Layout
 
 
 def emit(layout: Layout) -> Iterator[Command]:

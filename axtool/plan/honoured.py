@@ -13,7 +13,7 @@ from axtool.errors import UsageError, plural
 from axtool.plan.build_directives import NONE, Directive, matches
 
 if TYPE_CHECKING:
-    from axtool.plan.build import Layout
+    from axtool.plan.addresses import Layout
 
 
 def require_honoured(directives: Sequence[Directive], wishes: Mapping[str, Directive], layout: Layout) -> None:

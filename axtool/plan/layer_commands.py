@@ -16,7 +16,7 @@ from axtool.timing.cost import OUTPUT
 from axtool.types import Command, Engine, Layer, Slot, Tile, View
 
 if TYPE_CHECKING:
-    from axtool.plan.build import Layout
+    from axtool.plan.addresses import Layout
 
 
 def engine_of(op: str) -> Engine:
