@@ -9,9 +9,10 @@ from axtool.errors import FitError
 from axtool.ops.copies import copied_boxes
 from axtool.plan.addresses import Layout, address
 from axtool.plan.build_directives import NONE, Directive, resolve, unbuffered, wanted_tiling
-from axtool.plan.build_residency import GroupFitError, Residency, decide
+from axtool.plan.build_residency import GroupFitError, Residency, decide, least_room
 from axtool.plan.cascade import find_cascades
 from axtool.plan.commands import emit
+from axtool.plan.fit import require_local, smallest_room
 from axtool.plan.group_tile import choose_group, jobs_of
 from axtool.plan.groups import Groups, alone, find_groups, fixed
 from axtool.plan.homes import Homes
@@ -35,7 +36,14 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = ())
     Raises FitError where the chip is too small, UsageError for a directive that no layer can follow.
     """
     wishes = resolve(directives, program)
-    layout = lay_out(order(program, target), target, wishes)
+    require_local(program, target)
+    program = order(program, target)
+    try:
+        layout = lay_out(program, target, wishes)
+    except FitError as error:
+        if error.code == "does-not-fit":
+            error.hint = _smallest_change(program, target, wishes)
+        raise
     require_honoured(directives, wishes, layout)
     return _planned(layout)
 
@@ -80,11 +88,34 @@ def _grouped(program: Program, target: Target, wishes: Mapping[str, Directive], 
             groups = groups.apart(error.group) if isinstance(error, GroupFitError) else alone(program)
 
 
+def _smallest_change(program: Program, target: Target, wishes: Mapping[str, Directive]) -> str:
+    """The least on-chip memory with which a plan succeeds, as the hint of an error."""
+
+    def fits(ocm_bytes: int) -> bool:
+        try:
+            chip = replace(target, memory=replace(target.memory, ocm_bytes=ocm_bytes))
+            _lay_out(program, chip, wishes, alone(program))
+        except FitError:
+            return False
+        return True
+
+    least = smallest_room(least_room(program, target, wishes), fits)
+    return f"a chip with memory.ocm_bytes of at least {least:,} runs every layer of this model"
+
+
 def _lay_out(program: Program, target: Target, wishes: Mapping[str, Directive], groups: Groups) -> Layout:
     """Residency, tiles and addresses, with less room each time that fragmentation breaks the on-chip memory."""
     room = target.memory.ocm_bytes
-    for _ in range(ATTEMPTS):
-        residency = decide(program, target, room, wishes, groups)
+    single = groups == alone(program)
+    for attempt in range(ATTEMPTS + single):
+        outside = attempt == ATTEMPTS  # nothing that lives on is in the way of a layer then
+        room = target.memory.ocm_bytes if outside else room
+        try:
+            residency = decide(program, target, room, wishes, groups, outside=outside)
+        except FitError:
+            if attempt == 0 or outside or not single:
+                raise
+            continue
         tilings = _tile(program, target, residency, room, wishes, groups)
         early = [
             not tiling.sliced and wishes.get(layer.outputs[0], NONE).prefetch is not False
@@ -108,6 +139,7 @@ def _lay_out(program: Program, target: Target, wishes: Mapping[str, Directive], 
         f"no placement of {len(program.layers)} layers in {target.memory.ocm_bytes:,} bytes of on-chip memory",
         where=target.name,
         hint=f"the closest needs {top:,} bytes: set memory.ocm_bytes to that",
+        code="does-not-fit",
     )
 
 

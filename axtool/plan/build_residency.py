@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 from axtool.errors import FitError, UsageError
 from axtool.plan.build_directives import NONE, Directive, wanted_bytes
+from axtool.plan.fit import title
 from axtool.plan.group_tile import group_smallest, jobs_of
 from axtool.plan.groups import Group, Groups
 from axtool.plan.homes import Homes, find_homes, live_at
 from axtool.plan.memory import align
-from axtool.plan.order import activation_bytes
+from axtool.plan.order import activation_bytes, lifetimes
 from axtool.plan.tile import LEVELS, smallest
 from axtool.plan.tile_boxes import TileJob
 from axtool.plan.tile_needs import sliceable
 from axtool.target import Target
-from axtool.types import Layer, Program
+from axtool.types import Program
 
 
 class GroupFitError(FitError):
@@ -39,12 +40,36 @@ class Residency:
     live: tuple[int, ...]
 
 
-def decide(program: Program, target: Target, room: int, wishes: Mapping[str, Directive], groups: Groups) -> Residency:
-    """Spill, largest benefit first, until each layer fits in `room` bytes. Raises FitError naming the layer."""
+def decide(
+    program: Program,
+    target: Target,
+    room: int,
+    wishes: Mapping[str, Directive],
+    groups: Groups,
+    *,
+    outside: bool = False,
+) -> Residency:
+    """Spill, largest benefit first, until each layer fits in `room` bytes. Raises FitError naming the layer.
+
+    `outside` begins with everything spilled that no directive keeps on chip.
+    """
     search = _Search(program, target, room, wishes, groups)
+    if outside:
+        search.spill_all()
     while (at := search.worst()) is not None:
         search.relieve(at)
     return Residency(frozenset(search.external), search.homes, tuple(search.live))
+
+
+def least_room(program: Program, target: Target, wishes: Mapping[str, Directive]) -> int:
+    """On-chip bytes that the layers need one by one, in the smallest boxes, with everything else outside."""
+    everything = frozenset(lifetimes(program, program.layers))
+    needs = []
+    for layer in program.layers:
+        job = TileJob(layer, program, target, everything)
+        fixed = wanted_bytes(job, wishes.get(layer.outputs[0], NONE))
+        needs.append(smallest(job, LEVELS - 1) if fixed is None else fixed)
+    return max(needs, default=0)
 
 
 class _Search:
@@ -176,18 +201,22 @@ class _Search:
                 live[at] += self.size[name]
         return live
 
+    def spill_all(self) -> None:
+        """Everything outside that no directive keeps on chip."""
+        for name in self.spans:
+            if name not in self.external and self.wishes.get(name, NONE).residency != "ocm":
+                self._spill(name)
+        self._share()
+
     def _fault(self, at: int) -> FitError:
         layer = self.program.layers[at]
         needs = self.live[at] + self.extra[at]
-        everything = frozenset(self.spans)
-        enough = max(self._smallest(i, everything, LEVELS - 1) for i in range(len(self.program.layers)))
         tensor = max((*layer.inputs, *layer.outputs), key=lambda name: (_bytes(self.program, self.size, name), name))
         error = FitError if len(self.groups.of(at).layers) == 1 else GroupFitError
         fault = error(
             f"does not fit the on-chip memory: with the smallest tile it needs {needs:,} bytes, the chip has"
             f" {self.target.memory.ocm_bytes:,}; the largest part is tensor '{tensor}'",
-            where=f"layer {at} {_title(layer)}",
-            hint=f"a chip with memory.ocm_bytes of at least {enough:,} runs every layer of this model",
+            where=title(at, layer),
             code="does-not-fit",
         )
         if isinstance(fault, GroupFitError):
@@ -202,11 +231,6 @@ def _homeless(wish: Directive, target: Target) -> UsageError:
         hint="leave out residency, or another chip: memory.activations is external",
         code="bad-directive",
     )
-
-
-def _title(layer: Layer) -> str:
-    origin = ", ".join(layer.origin[:3])
-    return f"{layer.op} '{layer.name or layer.outputs[0]}'" + (f" (from {origin})" if origin else "")
 
 
 def _bytes(program: Program, sizes: Mapping[str, int], name: str) -> int:

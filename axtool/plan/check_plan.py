@@ -19,6 +19,7 @@ from axtool.ops.copies import copied_boxes
 from axtool.ops.encoding import dims_of, encode_layer, ragged
 from axtool.ops.regions import needed, written
 from axtool.plan.groups import groups_of
+from axtool.plan.local_memory import local_bytes
 from axtool.plan.order import padded
 from axtool.plan.same_numbers import Origin, corner, held_numbers, itself, kin, minus
 from axtool.plan.tile_needs import boxed_inputs, job_of, whole_box
@@ -38,6 +39,7 @@ def verify_plan(plan: Plan, target: Target | None = None) -> None:
     """
     target = load_target(plan.target) if target is None else target
     _check_slots(plan, target)
+    _check_local(plan, target)
     _check_cover(plan)
     shadow = _Shadow(plan, target)
     for index, (command, now) in enumerate(zip(plan.commands, _times(plan.commands), strict=True)):
@@ -87,6 +89,20 @@ def _check_apart(slots: Sequence[Slot], related: Mapping[str, str]) -> None:
             tied = one is not None and one == two and slot.tensor != other.tensor
             if other.first <= slot.last and slot.first <= other.last and not tied:
                 raise ValueError(f"{_named(slot)} and {_named(other)} overlap")
+
+
+def _check_local(plan: Plan, target: Target) -> None:
+    """The elements of the array have room for what each command keeps in them."""
+    room, program = target.memory.lrm_bytes_per_pe, plan.program
+    seen = {(c.layer, c.tile.n) for c in plan.commands if c.kind == "compute" and 0 <= c.layer < len(program.layers)}
+    for at, channels in sorted(seen):
+        layer = program.layers[at]
+        needed = 0 if layer.op == "concat" else local_bytes(layer, program, target, channels)
+        if needed > room:
+            raise ValueError(
+                f"layer {at} {layer.op} '{layer.name}': a command of {channels} channels needs {needed} bytes in each"
+                f" element, the chip has {room}"
+            )
 
 
 def _named(slot: Slot) -> str:

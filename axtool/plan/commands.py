@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from axtool.plan.groups import Group
 from axtool.plan.layer_commands import LayerWriter, Prepared
-from axtool.plan.tile_boxes import command_size
+from axtool.plan.tile_boxes import channel_parts, command_size
 from axtool.types import Command, Tile, View
 
 if TYPE_CHECKING:
@@ -64,14 +64,16 @@ def _compute(writers: Sequence[LayerWriter], ready: Sequence[Prepared], made: di
     whole = last.place(box)
     made[last.layer.outputs[0]] = whole
     rows, columns = command_size((box.h, box.w, box.n), last.target)
+    channels = channel_parts([writer.job for writer in writers], box)
     for y in range(box.y, box.y + box.h, rows):
         h = min(rows, box.y + box.h - y)
         for x in range(box.x, box.x + box.w, columns):
-            tile = Tile(y, x, box.c, h, min(columns, box.x + box.w - x), box.n)
-            for writer, prepared in zip(writers, ready, strict=True):
-                view = whole if writer is last else writer.place(tile)
-                reads = writer.reads(prepared, made)
-                made[writer.layer.outputs[0]] = view
-                yield Command("compute", writer.engine, writer.at, tile, reads, (view,), step.part)
+            for c, n in channels:
+                tile = Tile(y, x, c, h, min(columns, box.x + box.w - x), n)
+                for writer, prepared in zip(writers, ready, strict=True):
+                    view = whole if writer is last else writer.place(tile)
+                    reads = writer.reads(prepared, made)
+                    made[writer.layer.outputs[0]] = view
+                    yield Command("compute", writer.engine, writer.at, tile, reads, (view,), step.part)
     if last.stores:
         yield last.store(whole, box)

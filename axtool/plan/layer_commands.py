@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from axtool.ops.encoding import MAC_OPS
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.plan.order import padded
-from axtool.plan.tile_boxes import Step, staged_pixel
+from axtool.plan.tile_boxes import Step, TileJob, staged_pixel
 from axtool.plan.tile_needs import boxed_inputs, need, slices, whole_box
 from axtool.target import Target
 from axtool.timing.cost import OUTPUT
@@ -43,6 +43,7 @@ class LayerWriter:
         self.program, self.target = layout.program, layout.target
         self.layer, self.tiling = layout.program.layers[at], layout.tilings[at]
         self.engine = engine_of(self.layer.op)
+        self.job = TileJob(self.layer, self.program, self.target, layout.spilled)
         cut = self.layer.inputs[1:3] if self.tiling.sliced else ()
         self.own = [key for key in constants if key[0] == at and key[1] not in cut]
         self.held: dict[int, View] = {}  # the box that each staged operand is in now

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from axtool.ops.elements import narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.plan.local_memory import local_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import padded
 from axtool.plan.tile_needs import boxed_inputs, concat_box, need, sliceable, slices, whole_box
 from axtool.target import Target
 from axtool.timing.cost import WEIGHTS, CostModel
+from axtool.timing.inside import LARGE_ARRAY
 from axtool.types import Layer, Program, Tile
 
 BLOCK = 16  # output channels of one block of weights
-LARGE_ARRAY = 256  # output pixels of an array that takes one command for each of its tiles
 TANGLED = ("transpose", "reshape", "depth_to_space", "space_to_depth")  # an axis of a box is not that of its input
 Size = tuple[int, int, int]  # (h, w, channels) of a box
 
@@ -91,6 +93,23 @@ class TileJob:
         """Bytes that are read and held on chip for each byte of the weights."""
         return self.model.weight_factor(0) if self.layer.op in MAC_OPS else 1.0
 
+    @cached_property
+    def most_channels(self) -> int:
+        """The most output channels, in bytes, of a command: all, or as many as the elements of the array have room for.
+
+        Where the fewest have none it is those (`axtool.plan.fit` refuses the layer).
+        """
+        unit, whole = channel_unit(self), self.dims[2]
+        room = self.target.memory.lrm_bytes_per_pe
+
+        def taken(channels: int) -> int:
+            return local_bytes(self.layer, self.program, self.target, channels)
+
+        if self.layer.op == "concat" or taken(whole) <= room:
+            return whole
+        counts = range(unit, whole, unit)
+        return counts[max(bisect_right(counts, room, key=taken) - 1, 0)] if counts else whole
+
     def need(self, index: int, box: Tile) -> Tile:
         """The box of input `index` that an output box is computed from; a line of each axis is worked out once.
 
@@ -129,6 +148,16 @@ def command_size(dims: Size, target: Target) -> tuple[int, int]:
     """Rows and columns of one command. An array of a few pixels takes a box in one command, tile after tile."""
     rows, columns = array_tile(dims, target)
     return (rows, columns) if rows * columns >= LARGE_ARRAY else dims[:2]
+
+
+def channel_parts(jobs: Sequence[TileJob], box: Tile) -> list[tuple[int, int]]:
+    """(first, count) of the channels of each command of a box that some layers make together, in bytes."""
+    most = min(job.most_channels for job in jobs)
+    if box.n <= most:
+        return [(box.c, box.n)]
+    unit = max(channel_unit(job) for job in jobs)
+    most, end = max(most // unit * unit, unit), box.c + box.n
+    return [(at, min(most, end - at)) for at in range(box.c, end, most)]
 
 
 def channel_unit(job: TileJob) -> int:

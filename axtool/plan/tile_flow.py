@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from axtool.plan.order import padded
-from axtool.plan.tile_boxes import Step, TileJob, box_bytes, command_size
+from axtool.plan.tile_boxes import Step, TileJob, box_bytes, channel_parts, command_size
 from axtool.plan.tile_needs import boxed_inputs
 from axtool.timing.cost import OUTPUT, WEIGHTS
 from axtool.timing.transfers import Paths
@@ -119,11 +119,12 @@ def _commands(job: TileJob, step: Step, held: bool) -> int:
     for y in range(box.y, box.y + box.h, rows):
         for x in range(box.x, box.x + box.w, columns):
             h, w = min(rows, box.y + box.h - y), min(columns, box.x + box.w - x)
-            tile = Tile(y, x, box.c, h, w, box.n)
-            cost = model.cost(0, tile, step.part)
-            if held and cost.blocks == 1:
-                cost = model.cost(0, tile, step.part, frozenset({WEIGHTS}))
-            total += cost.total
+            for c, n in channel_parts([job], box):
+                tile = Tile(y, x, c, h, w, n)
+                cost = model.cost(0, tile, step.part)
+                if held and cost.blocks == 1:
+                    cost = model.cost(0, tile, step.part, frozenset({WEIGHTS}))
+                total += cost.total
     return total
 
 

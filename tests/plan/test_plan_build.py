@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from axtool.errors import Exit, FitError
 from axtool.plan.build import plan
 from axtool.plan.check_plan import verify_plan
-from axtool.plan.memory import live_bytes
+from axtool.plan.memory import ALIGNMENT, live_bytes
 from axtool.plan.order import activation_bytes, activations, lifetimes, live_peak, order
 from axtool.target import Target
 from axtool.target_file import load_target
@@ -115,13 +115,21 @@ def test_a_layer_that_cannot_fit_is_named_with_what_it_needs():
     assert "tensor 't" in text
 
 
-def test_the_smallest_change_in_a_refusal_is_enough_and_no_less_is():
+@pytest.mark.parametrize("make", ["residual", "every_op", "pyramid", "elementwise"])
+def test_the_smallest_change_in_a_refusal_is_enough_and_one_step_less_is_not(make: str):
+    program = {"residual": residual_net, "every_op": every_op, "pyramid": pyramid, "elementwise": elementwise}[make]()
     with pytest.raises(FitError) as caught:
-        plan(residual_net(), sized(2048))
+        plan(program, sized(64))
     enough = int(caught.value.hint.split("at least ")[1].split(" runs")[0].replace(",", ""))
-    plan(residual_net(), sized(enough))
+    verify_plan(plan(program, sized(enough)), sized(enough))
     with pytest.raises(FitError):
-        plan(residual_net(), sized(enough - 64))
+        plan(program, sized(enough - ALIGNMENT))
+
+
+def elementwise() -> Program:
+    """Layers that write over what they read need less room on chip than in boxes."""
+    net = Net(4, 4, 64)
+    return net.program(net.lut(net.lut("x")))
 
 
 def test_the_order_never_keeps_more_alive_than_the_given_one():
