@@ -165,7 +165,7 @@ def _profiled(request: "Request", asked: _Rows, gates: "Gates", progress: Progre
     from axtool.errors import Exit
     from axtool.report.gates import judged
     from axtool.report.profile import profile
-    from axtool.report.profile_rows import arrange, profile_csv
+    from axtool.report.profile_rows import arrange, profile_csv, with_sums
     from axtool.report.profile_text import profile_text
     from axtool.report.profiled import profile_document
     from axtool.report.trace import trace_json
@@ -175,7 +175,7 @@ def _profiled(request: "Request", asked: _Rows, gates: "Gates", progress: Progre
     rows = arrange(document, by=asked.by, sort=asked.sort)
     document |= judged(document, gates)
     return _Done(
-        document,
+        with_sums(document),
         lambda: profile_text(*legible_values((document, asked.first(rows)))),
         profile_csv(rows),
         Exit.CHECK_FAILED if document["exceeded"] else Exit.OK,

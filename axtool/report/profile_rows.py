@@ -40,6 +40,11 @@ def arrange(document: Mapping[str, Any], *, by: str = "layer", sort: str = "inde
     return rows
 
 
+def with_sums(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with its sums by segment and by op, in the order of the layers."""
+    return {**document, "segments": arrange(document, by="segment"), "ops": arrange(document, by="op")}
+
+
 def require_known(*, by: str, sort: str) -> None:
     """Raise UsageError, with the nearest names, for rows or an order that there are not."""
     if by not in GROUPS:

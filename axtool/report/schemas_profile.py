@@ -19,17 +19,15 @@ class Utilised(Part):
     mac_cycles_utilisation: float = Field(description="Of the array's peak, over the cycles that are charged to it.")
 
 
-class ProfileRow(Utilised):
+class Row(Utilised):
     stage: int
     index: int
     name: str
-    op: str
-    origin: list[str]
+    op: str = Field(description="Empty for a segment.")
     segment: str = Field(description="The block of the model that it belongs to, by the names of its nodes.")
     cycles: int
     share: float = Field(description="Of the cycles of the frame.")
     ledger_cycles: Ledger
-    other_cycles: Ledger
     read_bytes: int
     write_bytes: int
     near_bytes: int = Field(description="Constants from the memory beside the core.")
@@ -41,6 +39,17 @@ class ProfileRow(Utilised):
     custom: bool = Field(description="An op that is no built-in one.")
     bound: str
     commands: int
+
+
+class ProfileRow(Row):
+    origin: list[str]
+    other_cycles: Ledger
+
+
+class SumRow(Row):
+    """Of a run of layers of one segment, or of all of one op."""
+
+    layers: int
 
 
 class Profile(Document, Utilised):
@@ -70,6 +79,8 @@ class Profile(Document, Utilised):
     spilled_bytes: int = Field(description="Activations between layers that have no room on the chip.")
     exceeded: list[str]
     layers: list[ProfileRow]
+    segments: list[SumRow]
+    ops: list[SumRow]
 
 
 class Side(Part):

@@ -69,6 +69,14 @@ def test_the_ledger_of_a_profile_closes(tiny_models: Tiny) -> None:
     assert sum(layer["cycles"] for layer in document["layers"]) == document["cycles"]
 
 
+def test_a_document_has_the_sums_by_segment_and_op(tiny_models: Tiny) -> None:
+    document = axtool("profile", tiny_models / "cls.axm", "--json").document
+    assert {row["op"]: row["layers"] for row in document["ops"]} == {"conv": 2, "avg_pool": 1}
+    for rows in (document["ops"], document["segments"]):
+        assert sum(row["cycles"] for row in rows) == document["cycles"]
+        assert sum(row["layers"] for row in rows) == len(document["layers"])
+
+
 def test_frames_per_second_are_of_the_device_alone(tiny_models: Tiny) -> None:
     assert "frames/s (device only)" in axtool("profile", tiny_models / "cls.axm").out
     for words in (("two.axm",), ("two.onnx", "--input-shape", "image:1,3,8,8")):
