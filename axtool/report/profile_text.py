@@ -25,7 +25,7 @@ REASONS = 5  # rows whose reason is said below the table, where it has no room i
 
 def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     """All of it. `rows` are those to show: the first of what `arrange` made."""
-    shown = _rows(rows)
+    shown = _rows(rows, document["layers"])
     return "\n".join(
         (
             shown,
@@ -50,13 +50,13 @@ def _legend(table_of_rows: str) -> str:
     return LEGEND + "".join(words for mark, words in marks if mark in header)
 
 
-def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
+def _rows(rows: Sequence[Mapping[str, Any]], layers: Sequence[Mapping[str, Any]]) -> str:
     """The table; a column that says nothing here is left out, others where there is too little room."""
     columns: dict[str, list[str]] = {
         "#": [str(row["index"]) for row in rows],
         "op": [row["op"] for row in rows],
         "layers" if any(row["layers"] > 1 for row in rows) else "layer": [row["name"] for row in rows],
-        "with": [_together(row, rows) for row in rows],
+        "with": [_together(row, layers) for row in rows],
         "MACs": [large(row["macs"]) for row in rows],
         "cycles": [f"{row['cycles']:,}" for row in rows],
         "share": [percent(row["share"]) for row in rows],
@@ -88,11 +88,11 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _together(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+def _together(row: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> str:
     """`3-5` for the layers whose commands take turns; empty for one that runs alone."""
     if row["group"] is None:
         return ""
-    members = [one["index"] for one in rows if (one["stage"], one["group"]) == (row["stage"], row["group"])]
+    members = [one["index"] for one in layers if (one["stage"], one["group"]) == (row["stage"], row["group"])]
     return f"{min(members)}-{max(members)}"
 
 

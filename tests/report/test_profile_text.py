@@ -149,6 +149,14 @@ def test_layers_that_take_turns_are_marked_with_their_group(width: int) -> None:
     golden.check(f"profile_groups_{width}", fits(profile_text(profiled, arrange(profiled)), width))
 
 
+def test_a_group_is_whole_also_where_not_all_of_it_is_shown() -> None:
+    profiled = document(groups=(None, 1, 1, None, None))
+    row = next(
+        line for line in profile_text(profiled, arrange(profiled, sort="cycles")[:1]).splitlines() if "conv1" in line
+    )
+    assert " 1-2 " in row
+
+
 def test_energy_is_said_to_be_relative_and_only_where_a_chip_has_weights() -> None:
     layers = tuple(replace(one, energy=1e6 * one.index) for one in LAYERS)
     weighed = profile_document("m", made(layers))
