@@ -66,6 +66,14 @@ def test_an_output_of_the_program_is_written_although_its_reader_finds_it_inside
     assert all(found.get(at, set()) == (set() if c.layer == 0 else {1}) for at, c in work(made))
 
 
+def test_a_sum_over_a_part_of_the_tile_in_front_leaves_the_rest_of_it_to_be_written(together):
+    commands = tuple(
+        replace(c, tile=replace(c.tile, n=16)) if c.kind == "compute" and c.layer == 1 else c for c in together.commands
+    )
+    found = operands_inside(replace(together, commands=commands), CHIP)
+    assert all(found.get(at, set()) == (set() if c.layer == 0 else {1}) for at, c in work(together))
+
+
 def test_a_tile_that_the_elements_have_no_room_for_is_written(together):
     small = set_values(CHIP, {"memory.lrm_bytes_per_pe": 31})
     assert operands_inside(together, small) == {}
@@ -107,9 +115,22 @@ def test_a_tile_is_not_read_before_it_is_made(together, target):
     assert all(end <= start for end, start in zip(made, read, strict=True))
 
 
+def own_buffers(made: Plan) -> Plan:
+    """The plan with a buffer of its own for each tile between the two layers."""
+    commands, place = [], 10**6
+    for command in made.commands:
+        if command.kind == "compute" and command.layer == 0:
+            place += 10**5
+            command = replace(command, writes=(replace(command.writes[0], offset=place),))
+        elif command.kind == "compute":
+            command = replace(command, reads=(replace(command.reads[0], offset=place), *command.reads[1:]))
+        commands.append(command)
+    return replace(made, commands=tuple(commands))
+
+
 def test_macs_wait_for_the_vector_unit_that_makes_their_operand():
     net = Net(96, 64, 32)
-    made = in_turns(plan(net.program(net.conv(net.conv("x", 32, 1), 32, 1)), CHIP))
+    made = own_buffers(in_turns(plan(net.program(net.conv(net.conv("x", 32, 1), 32, 1)), CHIP)))
     slow = {**SMALL_ELEMENTS, "costs.requantize": 200, "memory.ocm_bytes_per_cycle": 10**6}
     events = time_plan(made, set_values(PIPELINED, slow)).events
     tiles = [event.end for event in events if event.lane == "vector" and event.layer == 0]
