@@ -116,14 +116,15 @@ def test_a_tile_is_not_read_before_it_is_made(together, target):
 
 
 def own_buffers(made: Plan) -> Plan:
-    """The plan with a buffer of its own for each tile between the two layers."""
+    """The plan with a buffer of its own for each tile between the two layers, and one for the output."""
     commands, place = [], 10**6
     for command in made.commands:
         if command.kind == "compute" and command.layer == 0:
             place += 10**5
             command = replace(command, writes=(replace(command.writes[0], offset=place),))
         elif command.kind == "compute":
-            command = replace(command, reads=(replace(command.reads[0], offset=place), *command.reads[1:]))
+            reads = (replace(command.reads[0], offset=place), *command.reads[1:])
+            command = replace(command, reads=reads, writes=(replace(command.writes[0], offset=10**7),))
         commands.append(command)
     return replace(made, commands=tuple(commands))
 
