@@ -40,6 +40,9 @@ def profile_command(
         ),
     ] = "index",
     top: Annotated[int, typer.Option("--top", min=0, help="Show this many rows (0: all); --csv has them all.")] = 0,
+    why: Annotated[
+        bool, typer.Option("--why", help="Below the table: of each row shown, what all of its cycles went to.")
+    ] = False,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the rows.")] = None,
     trace: Annotated[
         Path | None,
@@ -93,7 +96,7 @@ def profile_command(
 
     \b
     Examples:
-      axtool profile model.axm --sort cycles --top 10
+      axtool profile model.axm --sort cycles --top 10 --why
       axtool profile model.onnx --target qc-u-1d5-8mb --set memory.ocm_bytes=4MiB --by segment
       axtool profile model.axm --trace timeline.json         # open it at https://ui.perfetto.dev
       axtool profile new.axm --compare old.axm --sort cycles
@@ -108,10 +111,16 @@ def profile_command(
     from axtool.report.gates import parse_gates
     from axtool.report.profile import Request
 
-    rows = _Rows(by, sort, top)
+    rows = _Rows(by, sort, top, why)
     _require_together(
         {"--sweep": bool(sweep), "--compare": compare is not None, "--compare-target": compare_target is not None},
-        {"--by": by != "layer", "--sort": sort != "index", "--top": top > 0, "--trace": trace is not None},
+        {
+            "--by": by != "layer",
+            "--sort": sort != "index",
+            "--top": top > 0,
+            "--trace": trace is not None,
+            "--why": why,
+        },
         {"--jobs": jobs > 1},
     )
     if csv is not None and trace is not None and csv.resolve() == trace.resolve():
@@ -145,6 +154,7 @@ class _Rows:
     by: str
     sort: str
     top: int
+    why: bool
 
     def first(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return rows[: self.top] if self.top else rows
@@ -176,7 +186,7 @@ def _profiled(request: "Request", asked: _Rows, gates: "Gates", progress: Progre
     document |= judged(document, gates)
     return _Done(
         with_sums(document),
-        lambda: profile_text(*legible_values((document, asked.first(rows)))),
+        lambda: profile_text(*legible_values((document, asked.first(rows))), why=asked.why),
         profile_csv(rows),
         Exit.CHECK_FAILED if document["exceeded"] else Exit.OK,
         trace_json(request.model.name, profiled) if traced else b"",
@@ -231,7 +241,9 @@ def _require_together(modes: Mapping[str, bool], rows: Mapping[str, bool], of_sw
     from axtool.errors import UsageError
 
     given = [name for name, is_given in modes.items() if is_given]
-    beside = [name for name, is_given in rows.items() if is_given and ("--sweep" in given or name == "--trace")]
+    beside = [
+        name for name, is_given in rows.items() if is_given and ("--sweep" in given or name in ("--trace", "--why"))
+    ]
     wrong = (
         given[:2] if "--sweep" in given and len(given) > 1 else [*given[:1], *beside[:1]] if given and beside else []
     )

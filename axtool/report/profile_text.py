@@ -9,7 +9,7 @@ from typing import Any
 from axtool.errors import plural
 from axtool.report.bars import bars
 from axtool.report.profiled import largest
-from axtool.report.tables import PROSE_WIDTH, folded, room, table
+from axtool.report.tables import MIN_NAME, PROSE_WIDTH, folded, room, shortened, table
 from axtool.report.units import large, seconds, size
 
 LEGEND = (
@@ -23,8 +23,8 @@ DROPPED = ("because", "in mac", "near", "energy", "spilled", "written", "read", 
 REASONS = 5  # rows whose reason is said below the table, where it has no room in it
 
 
-def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """All of it. `rows` are those to show: the first of what `arrange` made."""
+def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, why: bool = False) -> str:
+    """All of it. `rows` are those to show: the first of what `arrange` made; with `why` the reasons of all of them."""
     shown = _rows(rows, document["layers"])
     return "\n".join(
         (
@@ -34,7 +34,7 @@ def profile_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]])
             "",
             bars(document["ledger_cycles"], document["other_cycles"]),
             textwrap.fill(_legend(shown), room() or PROSE_WIDTH),
-            *(() if "because" in shown.splitlines()[0] else _reasons(rows)),
+            *(_every_cycle(rows) if why else () if "because" in shown.splitlines()[0] else _reasons(rows)),
             *(f"failed: {line}" for line in document["exceeded"]),
         )
     )
@@ -111,6 +111,31 @@ def _reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     cells = [(f"  #{row['index']:<{width}}", f"{row['cycles']:,} cycles", row["bound"]) for row in costly]
     wide = max(len(cycles) for _, cycles, _ in cells)
     return ["", "The costliest rows:", *(f"{index}  {cycles:>{wide}}  {bound}" for index, cycles, bound in cells)]
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """The name of a row, short enough for a line of a narrow terminal."""
+    wide = room()
+    return str(row["name"]) if wide is None else shortened(row["name"], max(wide // 2, MIN_NAME))
+
+
+def _every_cycle(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A block a row: its cycles by category, the most first, each with its reason."""
+    lines = []
+    for row in rows:
+        if row["cycles"]:
+            lines += [
+                "",
+                folded(f"#{row['index']} {row['op']} {_name(row)}: {row['cycles']:,} cycles, {row['bound']}"),
+            ]
+            parts = sorted(row["ledger_cycles"].items(), key=lambda part: -part[1])
+            most = len(f"{parts[0][1]:,}")
+            reasons = row.get("reasons", {})
+            for name, cycles in parts:
+                if cycles:
+                    part = f"{percent(cycles / row['cycles']):>6}"
+                    lines.append(f"  {name:<13}  {cycles:>{most},}  {part}  {reasons.get(name, '')}".rstrip())
+    return lines
 
 
 def summary(document: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ SUMS = ("cycles", "macs", "read_bytes", "write_bytes", "near_bytes", "spilled_by
 # What a layer's own figures are taken from; the rest of a row is worked out here.
 TAKEN = (
     "index", "name", "op", "origin", "cycles", "ledger_cycles", "other_cycles", "macs", "mac_utilisation", "read_bytes",
-    "write_bytes", "near_bytes", "bound", "commands", "custom",
+    "write_bytes", "near_bytes", "bound", "reasons", "commands", "custom",
 )  # fmt: skip
 
 

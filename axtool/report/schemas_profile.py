@@ -43,6 +43,9 @@ class Row(Utilised):
 
 class ProfileRow(Row):
     origin: list[str]
+    reasons: dict[str, str] = Field(
+        description="By category, for each that has cycles: who was at work, and on how much."
+    )
     other_cycles: Ledger
 
 

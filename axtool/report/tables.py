@@ -47,7 +47,7 @@ def table(
         for column in shorten:
             cut = max(min(over, natural[column] - MIN_NAME), 0)
             natural[column], over = natural[column] - cut, over - cut
-        lines = [[_shortened(t, natural[i]) if i in shorten else t for i, t in enumerate(line)] for line in lines]
+        lines = [[shortened(t, natural[i]) if i in shorten else t for i, t in enumerate(line)] for line in lines]
     widths = _fitted(natural, kept, prose, PROSE_WIDTH if wide is None else wide)
     drawn = [_line(line, kept, widths, right, prose) for line in lines]
     rule = "─" * max((_width(part) for line in drawn for part in line), default=0)
@@ -70,6 +70,14 @@ def folded(text: str) -> str:
         return text
     lines = [textwrap.fill(line, wide, break_long_words=False, break_on_hyphens=False) for line in text.splitlines()]
     return "\n".join(lines)
+
+
+def shortened(text: str, width: int) -> str:
+    """The first third and the end, which tells names of one block apart, with … for what is between."""
+    if _width(text) <= width:
+        return text
+    first = (width - 1) // 3
+    return f"{text[:first]}…{text[len(text) - (width - 1 - first) :]}"
 
 
 def _total(natural: Sequence[int], kept: Sequence[int], prose: Sequence[int]) -> int:
@@ -104,14 +112,6 @@ def _line(
         ]
         made.append(GAP.join(padded).rstrip())
     return made
-
-
-def _shortened(text: str, width: int) -> str:
-    """The first third and the end, which tells names of one block apart, with … for what is between."""
-    if _width(text) <= width:
-        return text
-    first = (width - 1) // 3
-    return f"{text[:first]}…{text[len(text) - (width - 1 - first) :]}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -11,6 +11,18 @@ from axtool.types import Event
 CATEGORIES = ("mac", "compute", "data_array", "data_ocm", "data_external", "other")
 CAUSES = ("entry", "fence", "drain")  # what `other` is made of
 MIB = 2**20
+# What a category, and a lane of transfers, is called in a sentence.
+WORDS: Mapping[str, str] = {
+    "mac": "the MAC array",
+    "compute": "the ALU",
+    "data_array": "transfers inside the array",
+    "data_ocm": "the on-chip port",
+    "data_external": "external memory",
+    "dma read": "external reads",
+    "near read": "reads of near memory",
+    "dma write": "external writes",
+    "other": "fixed costs (entry, fence, drain)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,7 @@ class LayerTime:
     near_bytes: int = 0
     custom: bool = False  # an op that is no built-in one
     energy: float | None = None  # None: the target gives no weights
+    reasons: Mapping[str, str] = field(default_factory=dict)  # of every category that has cycles, in words
 
     @property
     def total(self) -> int:
@@ -160,19 +173,31 @@ def words(
         return "nothing to do"
     if category == "data_external" and waits is not None:
         category = max(waits, key=lambda name: waits[name])
-    text = {
-        "mac": "the MAC array",
-        "compute": "the ALU",
-        "data_array": "transfers inside the array",
-        "data_ocm": "the on-chip port",
-        "data_external": "external memory",
-        "dma read": "external reads",
-        "near read": "reads of near memory",
-        "dma write": "external writes",
-        "other": "fixed costs (entry, fence, drain)",
-    }[category]
+    text = WORDS[category]
     amount = (amounts or {}).get(category, "")
     return f"bound by {text}: {amount}" if amount else f"bound by {text}"
+
+
+def explained(
+    ledger: Mapping[str, int], waits: Mapping[str, int], causes: Mapping[str, int], amounts: Mapping[str, str]
+) -> dict[str, str]:
+    """Why there are cycles in a category, for each that has any: who was at work, and on how much.
+
+    External cycles are explained by the transfers that were waited for, fixed ones by their causes.
+    """
+    reasons = {}
+    for category in CATEGORIES:
+        if not ledger[category]:
+            continue
+        if category == "other":
+            parts = [f"{cause} {cycles:,}" for cause, cycles in causes.items() if cycles]
+            reasons[category] = f"fixed costs: {', '.join(parts)}"
+            continue
+        names = [name for name in waits if waits[name]] if category == "data_external" else []
+        reasons[category] = "; ".join(
+            f"{WORDS[name]}: {amounts[name]}" if name in amounts else WORDS[name] for name in names or (category,)
+        )
+    return reasons
 
 
 def mib(size: float) -> str:
@@ -203,5 +228,6 @@ def _layer_dict(layer: LayerTime) -> dict[str, Any]:
         "energy": layer.energy,
         "custom": layer.custom,
         "bound": layer.bound,
+        "reasons": dict(layer.reasons),
         "commands": layer.commands,
     }

@@ -12,7 +12,7 @@ from axtool.timing.array import array_fills, peak_macs
 from axtool.timing.cost import CostModel
 from axtool.timing.energy import relative_energy
 from axtool.timing.lanes import ENGINES, LANES, TRANSFERS
-from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, mib, share, words
+from axtool.timing.ledger import CATEGORIES, CAUSES, LayerTime, explained, mib, share, words
 from axtool.timing.sweep import Charges, totals
 from axtool.types import Layer, Program
 
@@ -49,22 +49,24 @@ def _row(costs: CostModel, at: int, account: Account, charges: Charges) -> Layer
         "dma write": f"{mib(account.write_bytes)} at {target.write_bytes_per_cycle:.1f} B/cycle",
         "near read": f"{mib(account.near_bytes)} at {target.memory.near_bytes_per_cycle or 0:.1f} B/cycle",
     }
+    causes, waits = totals(CAUSES, charges.causes[at]), totals(TRANSFERS, charges.waits[at])
     return LayerTime(
         index=at,
         name=layer.name or layer.outputs[0],
         op=layer.op,
         origin=layer.origin,
         ledger=ledger,
-        causes=totals(CAUSES, charges.causes[at]),
+        causes=causes,
         macs=macs,
         read_bytes=account.read_bytes,
         write_bytes=account.write_bytes,
         utilisation=macs / (total * peak) if total else 0.0,
-        bound=words(*_binding(target, ledger, totals(TRANSFERS, charges.waits[at]), busy), amounts),
+        bound=words(*_binding(target, ledger, waits, busy), amounts),
         commands=account.commands,
         near_bytes=account.near_bytes,
         custom=layer.op not in FIELDS,
         energy=relative_energy(target, account.macs, account.port_bytes, account.near_bytes, external),
+        reasons=explained(ledger, waits, causes, amounts),
     )
 
 

@@ -245,3 +245,12 @@ def test_info_lists_the_files_of_weights(work: Path) -> None:
     (row,) = axtool("info", "m.onnx", "--json").document["external_files"]
     assert (row["file"], row["bytes"]) == ("w.bin", Path("w.bin").stat().st_size)
     assert "w.bin" in axtool("info", "m.onnx").out
+
+
+def test_every_category_with_cycles_has_a_reason(tiny_models: Tiny) -> None:
+    for layer in axtool("profile", tiny_models / "cls.onnx", "--json").document["layers"]:
+        assert set(layer["reasons"]) == {name for name, cycles in layer["ledger_cycles"].items() if cycles}
+        assert all(layer["reasons"].values())
+    out = axtool("profile", tiny_models / "cls.onnx", "--why").out
+    assert re.search(r"  mac +[0-9,]+ +[0-9.]+ %  the MAC array: .* of it in use", out)
+    assert re.search(r"  other +[0-9,]+ +[0-9.]+ %  fixed costs: entry 900", out)

@@ -7,7 +7,7 @@ from typing import Any
 from axtool.report.profile import Profiled, Stage
 from axtool.report.profiled import profile_document
 from axtool.target_file import load_target
-from axtool.timing.ledger import CATEGORIES, LayerTime, Timing, words
+from axtool.timing.ledger import CATEGORIES, LayerTime, Timing, explained, words
 
 LONG = (
     "model/batch_normalization_2/FusedBatchNormV3;model/conv2d_2/BiasAdd/ReadVariableOp/resource;model/conv2d_2/Conv2D"
@@ -34,6 +34,7 @@ def layer(
         utilisation=macs / (total * 16384) if total else 0.0,
         bound=words(ledger, {"reads": 2, "writes": 1}, amounts),
         commands=4 if total else 0,
+        reasons=explained(ledger, {"dma read": 2, "dma write": 0}, {"entry": ledger["other"]}, amounts),
     )
 
 

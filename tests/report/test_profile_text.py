@@ -176,3 +176,9 @@ def test_custom_ops_are_left_out_of_the_second_utilisation() -> None:
     assert found["mac_utilisation"] == pytest.approx((LAYERS[0].macs + LAYERS[2].macs) / (cycles * 16384))
     assert found["mac_utilisation_outside_custom"] == pytest.approx(LAYERS[0].macs / (cycles * 16384))
     assert "outside custom ops" in profile_text(found, arrange(found))
+
+
+def test_all_cycles_of_a_row_have_a_reason(width: int) -> None:
+    profiled = document()
+    text = fits(profile_text(profiled, arrange(profiled, sort="cycles")[:3], why=True), width)
+    golden.check(f"profile_why_{width}", text)
