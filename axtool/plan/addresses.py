@@ -22,8 +22,9 @@ class Layout:
     """What the commands are written from: tilings by layer, and slots by what they hold.
 
     `spilled`: activations outside. `live`: bytes of the resident ones at each layer. `resident`, `external`: slots of
-    whole tensors; several may lie in one of the `homes` on chip. `constants`: on-chip copies by (layer, name), more
-    than one for slices that take turns. `staged`: the buffers by (layer, input index), -1 for the output.
+    whole tensors; several may lie in one of the `homes` on chip, or of those `outside`. `constants`: on-chip copies by
+    (layer, name), more than one for slices that take turns. `staged`: the buffers by (layer, input index), -1 for the
+    output.
     """
 
     program: Program
@@ -33,6 +34,7 @@ class Layout:
     spilled: frozenset[str]
     live: tuple[int, ...]
     homes: Homes
+    outside: Homes
     resident: Mapping[str, Slot]
     external: Mapping[str, Slot]
     constants: Mapping[tuple[int, str], tuple[Slot, ...]]
@@ -51,6 +53,7 @@ def address(
     target: Target,
     groups: Groups,
     residency: Residency,
+    outside: Homes,
     tilings: tuple[Tiling, ...],
     early: Sequence[bool],
     share: float,
@@ -83,8 +86,9 @@ def address(
         residency.external,
         residency.live,
         residency.homes,
-        _residents(program, target, residency.homes, kept, groups),
-        _external(program, target, residency, groups),
+        outside,
+        _members_of(program, target, residency.homes, kept, groups),
+        _external(program, target, outside, groups),
         _members(tilings, rest),
         buffers_of,
     )
@@ -120,8 +124,10 @@ def _members(tilings: tuple[Tiling, ...], groups: tuple[Slot, ...]) -> dict[tupl
     return found
 
 
-def _residents(program: Program, target: Target, homes: Homes, kept: Sequence[Slot], groups: Groups) -> dict[str, Slot]:
-    """The slot of each resident tensor: the bytes of its home from its first element to its last, for its lifetime."""
+def _members_of(
+    program: Program, target: Target, homes: Homes, kept: Sequence[Slot], groups: Groups
+) -> dict[str, Slot]:
+    """The slot of each tensor of the homes: their bytes from its first element to its last, for its lifetime."""
     spans = groups.spans(program)
     found = {}
     for name, at in homes.of.items():
@@ -130,11 +136,11 @@ def _residents(program: Program, target: Target, homes: Homes, kept: Sequence[Sl
         h, w, n = dims_of(program.tensors[name].shape)
         whole = (h, w, n) == homes.homes[at].dims
         size = kept[at].size if whole else (h - 1) * row + (w - 1) * pixel + n
-        found[name] = Slot(name, "ocm", kept[at].offset + y * row + x * pixel + c, size, *spans[name])
+        found[name] = Slot(name, kept[at].memory, kept[at].offset + y * row + x * pixel + c, size, *spans[name])
     return found
 
 
-def _external(program: Program, target: Target, residency: Residency, groups: Groups) -> dict[str, Slot]:
+def _external(program: Program, target: Target, outside: Homes, groups: Groups) -> dict[str, Slot]:
     """Constants, inputs and outputs for the whole run, one after the other; spilled tensors for their lifetimes."""
     end, last = 0, max(len(program.layers) - 1, 0)
     slots: dict[str, Slot] = {}
@@ -148,12 +154,9 @@ def _external(program: Program, target: Target, residency: Residency, groups: Gr
             size = activation_bytes(program, name, target)
             slots[name] = Slot(name, "ext", end, size, 0, last)
             end = align(end + size)
-    spans = groups.spans(program)
-    spilled = [
-        Slot(name, "ext", 0, activation_bytes(program, name, target), *spans[name])
-        for name in sorted(residency.external, key=lambda name: (spans[name], name))
-        if name not in slots
-    ]
-    for slot in place(spilled):
-        slots[slot.tensor] = replace(slot, offset=end + slot.offset)
-    return slots
+    spilled = [Slot("", "ext", 0, home_bytes(home.dims, target), home.first, home.last) for home in outside.homes]
+    fixed = [next((slots[name] for name in home.origins if name in slots), None) for home in outside.homes]
+    order = sorted((slot.first, slot.last, at) for at, slot in enumerate(spilled) if fixed[at] is None)
+    placed = dict(zip((at for *_, at in order), place([spilled[at] for *_, at in order]), strict=True))
+    kept = [fixed[at] or replace(placed[at], offset=end + placed[at].offset) for at in range(len(spilled))]
+    return {**_members_of(program, target, outside, kept, groups), **slots}

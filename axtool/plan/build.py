@@ -15,7 +15,7 @@ from axtool.plan.commands import emit
 from axtool.plan.fit import require_local, smallest_room
 from axtool.plan.group_tile import choose_group, jobs_of
 from axtool.plan.groups import Groups, alone, find_groups, fixed
-from axtool.plan.homes import Homes
+from axtool.plan.homes import Homes, find_outside
 from axtool.plan.honoured import require_honoured
 from axtool.plan.memory import align, peak
 from axtool.plan.order import order
@@ -116,13 +116,18 @@ def _lay_out(program: Program, target: Target, wishes: Mapping[str, Directive], 
             if attempt == 0 or outside or not single:
                 raise
             continue
+        spilled = find_outside(program, target, sorted(residency.external), groups)
         tilings = _tile(program, target, residency, room, wishes, groups)
+        tilings = tuple(
+            _without_copies(tiling, layer, program, residency.homes, spilled)
+            for tiling, layer in zip(tilings, program.layers, strict=True)
+        )
         early = [
             not tiling.sliced and wishes.get(layer.outputs[0], NONE).prefetch is not False
             for layer, tiling in zip(program.layers, tilings, strict=True)
         ]
         for share in PREFETCH_SHARES:
-            layout = address(program, target, groups, residency, tilings, early, share)
+            layout = address(program, target, groups, residency, spilled, tilings, early, share)
             top = peak(s for s in layout.slots if s.memory == "ocm")
             if top <= target.memory.ocm_bytes and _prefetches(layout, wishes):
                 return layout
@@ -165,15 +170,17 @@ def _tile(
         if tiling is None:
             assert wish.buffers == 2, f"{layer.name}: a layer that fits has a tiling"
             raise unbuffered(job, wish, left)
-        tilings.append(_without_copies(tiling, layer, program, residency.homes))
+        tilings.append(tiling)
     return tuple(tilings)
 
 
-def _without_copies(tiling: Tiling, layer: Layer, program: Program, homes: Homes) -> Tiling:
+def _without_copies(tiling: Tiling, layer: Layer, program: Program, *homes: Homes) -> Tiling:
     """The tiling without the steps that would copy numbers to where they are."""
     if not copied_boxes(layer, program):
         return tiling
-    return replace(tiling, steps=tuple(s for s in tiling.steps if not homes.in_place(layer, s.part, program)))
+    in_place = {step.part for step in tiling.steps if any(home.in_place(layer, step.part, program) for home in homes)}
+    steps = tuple(step for step in tiling.steps if step.part not in in_place)
+    return replace(tiling, steps=steps) if steps else Tiling(())
 
 
 def _prefetches(layout: Layout, wishes: Mapping[str, Directive]) -> bool:

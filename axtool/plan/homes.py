@@ -1,8 +1,8 @@
-"""Tensors on chip that share bytes -> homes: boxes of memory in each of which several tensors lie.
+"""Tensors of a memory that share bytes -> homes: boxes of bytes in each of which several tensors lie.
 
 Two reasons to share. The numbers are the same: a part of a concat is made where the concat will be, a slice is read
 where its tensor is, and neither is copied. Or the one dies as the other is made: an elementwise op writes its result
-over an operand that nobody reads again. No sharing raises the most memory that lives at one time.
+over an operand that nobody reads again. No sharing raises the most on-chip memory that lives at one time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from axtool.types import Layer, Program, Tile
 
 @dataclass(frozen=True)
 class Home:
-    """A box of (h, w, channel bytes) on chip, for layers first..last, and where in it each of its tensors begins."""
+    """A box of (h, w, channel bytes) of a memory, for layers first..last, and where its tensors begin in it."""
 
     dims: Origin
     first: int
@@ -33,7 +33,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Homes:
-    """The homes of all resident tensors, by number, and the number of the home of each tensor."""
+    """The homes of all tensors that live whole in one memory, by number, and the number of the home of each tensor."""
 
     homes: tuple[Home, ...]
     of: Mapping[str, int]
@@ -87,9 +87,15 @@ def find_homes(
         search.join(join)
     for join in waiting:  # taking turns has made room
         search.join(join)
-    clusters = {id(cluster): cluster for cluster in search.clusters.values()}.values()
-    homes = tuple(Home(one.dims, one.first, one.last, one.origins) for one in clusters)
-    return Homes(homes, {name: at for at, home in enumerate(homes) for name in home.origins})
+    return search.homes()
+
+
+def find_outside(program: Program, target: Target, external: Sequence[str], groups: Groups) -> Homes:
+    """Homes for the activations in external memory, where only copies share. The host finds outputs whole."""
+    search = _Search(program, target, external, None, groups)
+    for join in _copy_joins(program):
+        search.join(join)
+    return search.homes()
 
 
 def home_bytes(dims: Origin, target: Target) -> int:
@@ -131,18 +137,25 @@ class _Search:
     """Clusters that are joined one pair at a time, while the numbers stay right and the memory within its limits."""
 
     def __init__(
-        self, program: Program, target: Target, resident: Sequence[str], limits: Sequence[int], groups: Groups
+        self, program: Program, target: Target, names: Sequence[str], limits: Sequence[int] | None, groups: Groups
     ) -> None:
         self.program, self.target, self.groups = program, target, groups
+        self.whole = frozenset(program.outputs) if limits is None else frozenset()  # homes of their own, or all of one
         self.used = lifetimes(program, program.layers)
         self.spans = groups.spans(program)
-        self.dims = {name: dims_of(program.tensors[name].shape) for name in resident}
-        self.clusters = {name: _Cluster(self.dims[name], *self.spans[name], {name: (0, 0, 0)}) for name in resident}
+        self.dims = {name: dims_of(program.tensors[name].shape) for name in names}
+        self.clusters = {name: _Cluster(self.dims[name], *self.spans[name], {name: (0, 0, 0)}) for name in names}
         self.live = [0] * len(program.layers)
-        for name in resident:
+        for name in names:
             self._count(self.clusters[name], 1)
-        self.limits = [max(pair) for pair in zip(self.live, limits, strict=True)]
+        self.limits = None if limits is None else [max(pair) for pair in zip(self.live, limits, strict=True)]
         self.held = held_numbers(program)
+
+    def homes(self) -> Homes:
+        """The clusters as they are now."""
+        clusters = {id(cluster): cluster for cluster in self.clusters.values()}.values()
+        found = tuple(Home(one.dims, one.first, one.last, one.origins) for one in clusters)
+        return Homes(found, {name: at for at, home in enumerate(found) for name in home.origins})
 
     def join(self, join: _Join) -> bool:
         """One cluster of two, where that is possible. An input of the program arrives whole: it shares with no copy."""
@@ -156,7 +169,12 @@ class _Search:
         if not _inside(inner.dims, shift, outer.dims):
             outer, inner, shift = inner, outer, (-shift[0], -shift[1], -shift[2])
         wide = _inside(inner.dims, shift, outer.dims)
-        if not wide or shift[2] % self.target.channel_multiple or not self._agree(outer, inner, shift):
+        if (
+            not wide
+            or not self.whole.isdisjoint(inner.origins)
+            or shift[2] % self.target.channel_multiple
+            or not self._agree(outer, inner, shift)
+        ):
             return False
         both = _Cluster(outer.dims, min(outer.first, inner.first), max(outer.last, inner.last), dict(outer.origins))
         both.origins.update({name: plus(origin, shift) for name, origin in inner.origins.items()})
@@ -169,7 +187,7 @@ class _Search:
         """Whether the memory stays within its limits; the live bytes are those of the joined clusters then."""
         for cluster, sign in ((outer, -1), (inner, -1), (both, 1)):
             self._count(cluster, sign)
-        if all(self.live[at] <= self.limits[at] for at in range(both.first, both.last + 1)):
+        if self.limits is None or all(self.live[at] <= self.limits[at] for at in range(both.first, both.last + 1)):
             return True
         for cluster, sign in ((outer, 1), (inner, 1), (both, -1)):
             self._count(cluster, sign)

@@ -176,9 +176,12 @@ class LayerWriter:
     def _external_box(self, name: str, box: Tile) -> View:
         """A box inside a whole tensor in external memory."""
         slot, (_, w, c) = self.layout.external[name], self.program.tensors[name].shape[1:]
-        pixel = padded(c, self.target)
-        offset = slot.offset + (box.y * w + box.x) * pixel + box.c
-        return View("ext", offset, box, w * pixel, pixel)
+        if name in self.layout.outside.of:
+            pixel, row = self.layout.outside.strides(name, self.target)
+        else:  # an output that lives on chip
+            pixel = padded(c, self.target)
+            row = w * pixel
+        return View("ext", slot.offset + box.y * row + box.x * pixel + box.c, box, row, pixel)
 
     def _move(self, kind: str, at: int, source: View, place: View) -> Command:
         if kind == "load":

@@ -20,6 +20,7 @@ from axtool.plan.order import activation_bytes, activations, lifetimes, live_pea
 from axtool.plan.whole import whole_plan
 from axtool.runtime.watch import Watch
 from axtool.sim.images import host_slot, new_images, open_plan, write_tensor
+from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.types import Command, Plan, Program, Slot
 from tests.plan.hand_programs import Net, feeds_of, run
@@ -30,10 +31,10 @@ WHOLE = (Directive("*", residency="ocm"),)  # every tensor: none only passes fro
 MISALIGNED = 5  # channels: the part behind it begins inside a word
 
 
-def same_bits(program: Program, directives: Sequence[Directive] = ()) -> Plan:
+def same_bits(program: Program, directives: Sequence[Directive] = (), chip: Target = CHIP) -> Plan:
     """The plan, when both engines give the numbers of the plan that shares nothing."""
-    built, feeds = plan(program, CHIP, directives), feeds_of(program)
-    verify_plan(built, CHIP)
+    built, feeds = plan(program, chip, directives), feeds_of(program)
+    verify_plan(built, chip)
     expected = run(whole_plan(program, CHIP), feeds)
     for engine in ("reference", "native"):
         for name, values in run(built, feeds, engine).items():
@@ -171,6 +172,39 @@ def test_a_tensor_that_was_never_copied_can_be_watched():
         np.testing.assert_array_equal(seen[True][name], seen[False][name])
 
 
+OUTSIDE = replace(CHIP, memory=replace(CHIP.memory, activations="external"))
+
+
+def split_and_joined(*outputs: str) -> Program:
+    """A tensor whose halves meet in a concat again, with a third part."""
+    net = Net(9, 33, 8)
+    x = net.conv("x", 32)
+    low, high = (net.slice(x, (0, 0, at), (1, 1, 1), (9, 33, 16)) for at in (0, 16))
+    plain = {"axis": 2, "out_zp": 3, "parts": (0, 3, 0, 30, 16, 3, 0, 30, 32, 3, 0, 30)}
+    joined = net.layer("concat", (low, high, net.conv(high, 24)), (9, 33, 56), **plain)
+    return net.program(net.conv(joined, 5), *outputs)
+
+
+@pytest.mark.parametrize("outputs", [(), ("t4",)], ids=["inside", "the concat is an output"])
+def test_in_external_memory_parts_and_slices_are_never_copied_either(outputs):
+    built = same_bits(split_and_joined(*outputs), chip=OUTSIDE)
+    assert copies(built, "slice") == copies(built, "concat") == []
+    assert not [c for c in built.commands if c.layer in (1, 2, 4)]
+
+
+def test_a_part_that_is_an_output_lies_whole_for_the_host():
+    built = same_bits(split_and_joined("t0", "t3"), chip=OUTSIDE)
+    sizes = {slot.tensor: slot.size for slot in built.slots if slot.memory == "ext"}
+    assert (sizes["t0"], sizes["t3"]) == (9 * 33 * 32, 9 * 33 * 24)
+    assert 2 in {c.part for c in copies(built, "concat")}
+
+
+@pytest.mark.parametrize("kib", [64, 40, 24, 12])
+def test_parts_that_spill_are_stored_where_the_concat_is(kib: int):
+    chip = replace(CHIP, memory=replace(CHIP.memory, ocm_bytes=kib * 1024))
+    same_bits(split_and_joined(), chip=chip)
+
+
 @given(st.lists(st.sampled_from(["conv", "lut", "add", "concat", "slice", "twice"]), min_size=2, max_size=9), st.data())
 @settings(max_examples=60, deadline=None)
 def test_no_sharing_raises_the_memory_that_lives_or_changes_a_bit(ops, data):
@@ -193,6 +227,7 @@ def test_no_sharing_raises_the_memory_that_lives_or_changes_a_bit(ops, data):
     program = net.program(made[-1], data.draw(st.sampled_from(made)))
     program = replace(program, outputs=tuple(dict.fromkeys(program.outputs)))
     same_bits(program)
+    same_bits(program, chip=OUTSIDE)
     sizes = {name: align(activation_bytes(program, name, CHIP)) for name in activations(program)}
     peak = live_peak(program, program.layers, sizes)
     resident = [name for name in lifetimes(program, program.layers)]

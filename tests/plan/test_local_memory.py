@@ -43,7 +43,7 @@ def test_a_strided_window_has_more_pixels_under_an_output():
 
 
 def test_a_table_of_int16_passes_by_in_two_parts():
-    assert 1025 * 4 > CHIP.memory.lrm_bytes_per_pe
+    assert CHIP.memory.lrm_bytes_per_pe < 1025 * 4
     layer = Layer("wide_lut", ("x", "table"), ("y",), {"x_bytes": 2, "out_bytes": 2, "per_channel": 0})
     tensors = {name: Tensor(name, (1, 4, 4, 8), QFormat("int16", (1.0,))) for name in ("x", "y")}
     program = Program(tensors, (layer,), {"table": np.zeros(1025, np.int32)}, ("x",), ("y",))
