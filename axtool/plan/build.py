@@ -56,9 +56,7 @@ def _planned(layout: Layout) -> Plan:
 def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -> Layout:
     """Groups, residency, tiles and addresses. Where tensors spill, groups run in bands if that is faster."""
     layout = _grouped(program, target, wishes, find_groups(program, wishes))
-    memory = target.memory
-    banded = memory.bands and memory.activations == "resident"  # a band that waits for its reader is an activation
-    if not layout.spilled or not banded:
+    if not layout.spilled or not target.memory.bands:
         return layout
     cascades = _cascades(layout, wishes)
     if cascades == layout.groups:

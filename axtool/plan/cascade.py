@@ -17,6 +17,7 @@ from axtool.plan.same_numbers import IN_PLACE
 from axtool.plan.tile_boxes import Step, TileJob, box_bytes, command_size, constant_sizes
 from axtool.plan.tile_cost import Buffers, Tiling, both_in
 from axtool.plan.tile_flow import array_cycles
+from axtool.target import Target
 from axtool.timing.cost import OUTPUT
 from axtool.types import Program, Tile
 
@@ -25,7 +26,21 @@ HEIGHTS = (32, 16, 8, 4, 2, 1)  # rows of a band, by level of thrift
 PARTS, WIDEST, SEAMS = 9, 3, 3  # equal parts, bands in rows of the array, and rows of overlap that are looked at
 NOTHING = Tile(0, 0, 0, 0, 0, 0)
 TRIED = 3  # heights that fit, before the search for the best is content
-BANDED = (*MAC_OPS, *IN_PLACE, "max_pool", "avg_pool", "resize_nearest", "resize_linear", "wide_avg_pool")
+POOLS = ("max_pool", "avg_pool")
+BANDED = (*MAC_OPS, *IN_PLACE, *POOLS, "resize_nearest", "resize_linear", "wide_avg_pool")
+
+
+def may_band(target: Target, program: Program, groups: Sequence[Group]) -> bool:
+    """Whether a chip can run such groups, which follow each other, in bands.
+
+    One that keeps no activation on chip cannot, but for a pool with the MAC layer in front of it: where engines are
+    pipelined, the pool takes the rows as they come.
+    """
+    memory = target.memory
+    if not memory.bands or memory.activations == "resident":
+        return memory.bands
+    first, second = (program.layers[group.first].op for group in groups[:2])
+    return target.engines.pipelined and len(groups) == 2 and first in MAC_OPS and second in POOLS
 
 
 def joined(program: Program, groups: Sequence[Group]) -> Group | None:
@@ -104,6 +119,8 @@ def _best(
     for count in range(2, len(chain) + 1):
         if any(program.layers[at].op not in BANDED for at in chain[count - 1].layers):
             break
+        if not may_band(jobs[0].target, program, chain[:count]):
+            continue
         group = joined(program, chain[:count])
         if group is None:
             continue

@@ -141,6 +141,36 @@ def test_a_chip_may_have_no_bands(memory):
     assert groups_of(plan(funnel(), replace(chip, memory=replace(chip.memory, **memory)))) == ()
 
 
+def outside(*, pipelined: bool, bands: bool = True) -> Target:
+    """A chip that keeps no activation between layers."""
+    chip = load_target("nvdla-2048")
+    memory = replace(chip.memory, activations="external", bands=bands)
+    return replace(chip, memory=memory, engines=replace(chip.engines, pipelined=pipelined))
+
+
+def test_a_pool_takes_the_rows_of_the_convolution_where_activations_are_external():
+    net = Net(64, 48, 8)
+    convolved = net.conv("x", 64)
+    program = net.program(net.conv(net.max_pool(convolved), 16))
+    chip = outside(pipelined=True)
+    built = same_bits(program, chip)
+    assert groups_of(built) == ((0, 1),)
+    assert convolved not in {slot.tensor for slot in built.slots if slot.memory == "ext"}
+    assert read_bytes(built, chip) < read_bytes(plan(program, chip, APART), chip)
+
+
+@pytest.mark.parametrize("chip", [outside(pipelined=False), outside(pipelined=True, bands=False)])
+def test_a_pool_waits_for_the_whole_map_on_a_chip_whose_engines_take_turns_or_that_has_no_bands(chip):
+    net = Net(64, 48, 8)
+    assert groups_of(plan(net.program(net.max_pool(net.conv("x", 64))), chip)) == ()
+
+
+def test_two_pools_and_two_convolutions_run_apart_where_activations_are_external():
+    net = Net(64, 48, 8)
+    program = net.program(net.max_pool(net.max_pool(net.conv(net.conv("x", 64), 64)), stride=1))
+    assert groups_of(plan(program, outside(pipelined=True))) == ((1, 2),)
+
+
 @given(
     st.tuples(st.integers(1, 40), st.integers(1, 24), st.sampled_from([1, 3, 7, 17])),
     st.lists(
