@@ -44,7 +44,7 @@ WRONG = (
     "The sheet counts a KB of traffic, 1,024 bytes, as 100 cycles at 10 bytes a cycle; we count 102.4.",
     "The sheet stores the weights of strided layers four times over. The hardware's direct convolution need not; "
     "`array.strided_weights` follows the sheet.",
-    "The sheet gives res2a_branch2a 256 input channels. It has 64: a third of its cycles are ours.",
+    "The sheet gives res2a_branch2a 256 input channels. It has 64, and takes half as long here.",
     "conv1: the sheet fills 16 lanes with the 3 channels of 2 x 2 pixels, the hardware folds rows of taps into them. "
     "We fold the taps.",
     "The sheet knows no latency, no start of a layer and no limit of SDP and PDP. A simulation of the open hardware on "
