@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import accumulate
 
 from axtool.types import Plan
 
@@ -16,11 +17,13 @@ def spilled_bytes(planned: Plan) -> tuple[int, ...]:
         if slot.memory == "ext" and slot.tensor in makers
     )
     starts = [begin for begin, _, _ in outside]
-    loaded = {command.reads[0].offset for command in planned.commands if command.kind == "load"}
+    reach = list(accumulate((end for _, end, _ in outside), max))  # where the slots up to here end
     found = [0] * len(planned.program.layers)
     seen: set[str] = set()
-    for offset in loaded:
+    for offset in {command.reads[0].offset for command in planned.commands if command.kind == "load"}:
         at = bisect_right(starts, offset) - 1
+        while at >= 0 and offset < reach[at] and offset >= outside[at][1]:
+            at -= 1  # slots of tensors that share their bytes lie inside each other
         if at >= 0 and offset < outside[at][1] and outside[at][2] not in seen:
             begin, end, name = outside[at]
             seen.add(name)

@@ -8,7 +8,7 @@ import pytest
 
 from axtool.report.plan_facts import groups, spilled_bytes
 from axtool.report.profile import Request, Source
-from axtool.types import Command, Layer, Plan, Program, Tile
+from axtool.types import Command, Layer, Plan, Program, Slot, Tile, View
 from tests.conftest import Tiny
 
 BOX = Tile(0, 0, 0, 1, 1, 1)
@@ -53,3 +53,12 @@ def test_what_has_no_room_on_chip_is_spilled_by_the_layer_that_makes_it(tiny_mod
 def test_the_facts_of_a_plan_are_one_a_layer() -> None:
     empty = replace(plan_of(""), slots=())
     assert len(spilled_bytes(empty)) == len(groups(empty)) == 6
+
+
+def test_a_load_from_what_lies_inside_another_slot_is_found() -> None:
+    layers = tuple(Layer("conv", (), (name,)) for name in ("part", "whole"))
+    slots = (Slot("part", "ext", 0, 40, 0, 1), Slot("whole", "ext", 0, 100, 0, 1))
+    for offset, found in ((0, (0, 100)), (10, (0, 100)), (60, (0, 100)), (100, (0, 0))):
+        source = View("ext", offset, BOX, 1, 1)
+        load = Command("load", "dma_read", 1, BOX, (source,), (source,))
+        assert spilled_bytes(Plan(Program({}, layers, {}, (), ()), "chip", slots, (load,), {})) == found
