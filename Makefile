@@ -67,7 +67,7 @@ bench-quantizers-peers: $(DEV)  ## the environments of the other quantizers, in 
 	$(BIN)/python -m benchmarks.quantizer_peers --torch "$(TORCH)"
 
 validation: $(DEV)  ## published cycles and frames beside modelled ones: writes docs/validation.md
-	$(BIN)/python -m benchmarks.validation
+	$(BIN)/python -m benchmarks.validation --jobs $(JOBS)
 
 docs: $(PACKAGE)  ## regenerate the pages of docs/ that are made from code
 	$(BIN)/python docs/generate.py

@@ -3,6 +3,7 @@
     python -m benchmarks.validation                write the page
     python -m benchmarks.validation --check        exit 1 when the page is not what this run makes
     python -m benchmarks.validation --only dpu     print one chip's part; with --check compare just that
+    python -m benchmarks.validation --only dpu --update    write just that part into the page
     python -m benchmarks.validation --json         print the figures as one document
 
 Exit 1 also where a figure does not hold. CPU seconds are measured and go to stderr: the page has none.
@@ -14,8 +15,10 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from benchmarks.table import positive
 from benchmarks.validation import page
 from benchmarks.validation.chip import Section, chip_names, run_chip
 
@@ -25,7 +28,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation.md"
 def main(argv: Sequence[str] | None = None, where: Path = PAGE) -> int:
     """Run what is asked for, and return the exit code."""
     given = _parser().parse_args(argv)
-    sections = [_run(name) for name in given.only or chip_names()]
+    sections = _run_all(given.only or chip_names(), given.jobs)
     if given.json:
         print(json.dumps(page.document(sections), indent=2, allow_nan=False))
     elif given.check:
@@ -34,12 +37,24 @@ def main(argv: Sequence[str] | None = None, where: Path = PAGE) -> int:
             _say(f"{where}: {name} is not what this run makes; run `make validation`")
         if stale:
             return 1
+    elif given.only and given.update:
+        text = where.read_text(encoding="utf-8")
+        for section in sections:
+            text = page.updated(text, section)
+        where.write_text(text, encoding="utf-8")
     elif given.only:
         print("\n".join(page.section_text(section) for section in sections))
     else:
         where.write_text(page.page(sections), encoding="utf-8")
         _say(f"wrote {where}")
     return 0 if all(section.holds for section in sections) else 1
+
+
+def _run_all(names: Sequence[str], jobs: int) -> list[Section]:
+    if jobs == 1:
+        return [_run(name) for name in names]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(_run, names))
 
 
 def _run(name: str) -> Section:
@@ -64,6 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks.validation", description=(__doc__ or "").splitlines()[0])
     made.add_argument("--only", action="append", choices=chip_names(), metavar="CHIP", help=", ".join(chip_names()))
     made.add_argument("--check", action="store_true", help="compare the page with this run and write nothing")
+    made.add_argument("--update", action="store_true", help="write the parts of --only into the page")
+    made.add_argument("--jobs", type=positive, default=1, help="chips at a time (default %(default)s)")
     made.add_argument("--json", action="store_true", help="print one JSON document and write nothing")
     return made
 

@@ -32,6 +32,19 @@ def page(sections: Sequence[Section]) -> str:
     return "\n".join([HEAD, summary(sections), *(section_text(section) for section in sections)])
 
 
+def updated(text: str, section: Section) -> str:
+    """The page with one chip's part and its line of the summary written anew. Raises ValueError where it has none."""
+    title = f"## {section.title}\n"
+    begin = text.find(f"\n{title}") + 1
+    old = next((line for line in text.splitlines() if line.startswith(f"| [{section.title}](")), "")
+    if not begin or not old:
+        raise ValueError(f"the page has no part '{section.title}'; write it whole first")
+    end = text.find("\n## ", begin)
+    tail = "" if end < 0 else text[end:]
+    new = summary([section]).splitlines()[-1]
+    return text[:begin].replace(old, new) + section_text(section) + tail
+
+
 def summary(sections: Sequence[Section]) -> str:
     """One line a chip family. The median is that of single figures with a tolerance in per cent, of which a constant
     could have changed each.

@@ -114,6 +114,26 @@ def test_only_one_chip_is_printed_and_nothing_is_written(made: Path, capsys: pyt
     assert made.read_text() == "as it was"
 
 
+def test_one_chip_is_written_into_the_page_and_the_rest_stays() -> None:
+    other = replace(SECTION, title="Another chip")
+    before, after = ((SECTION, replace(other, rows=rows)) for rows in (SECTION.rows, (BAD,)))
+    for order in (lambda pair: pair, lambda pair: pair[::-1]):
+        assert page.updated(page.page(order(before)), after[1]) == page.page(order(after))
+
+
+def test_a_chip_that_the_page_does_not_have_is_not_written_into_it() -> None:
+    with pytest.raises(ValueError, match="no part 'Another chip'"):
+        page.updated(page.page([SECTION]), replace(SECTION, title="Another chip"))
+
+
+def test_only_and_update_write_the_page(made: Path) -> None:
+    whole = made.read_text()
+    made.write_text(whole.replace("1,010", "1,011"))
+    names = [part for name in chip_names() for part in ("--only", name)]
+    assert command.main([*names, "--update"], made) == 0
+    assert "| conv1 | cycles | 1,000 | 1,010" in made.read_text()
+
+
 def test_a_figure_that_does_not_hold_ends_in_exit_code_1(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "run_chip", lambda name: replace(SECTION, rows=(BAD,)))
     assert command.main([], made) == 1
