@@ -82,6 +82,7 @@ class _Search:
         self.spans = groups.spans(program)
         self.size = {name: align(activation_bytes(program, name, target)) for name in self.spans}
         self.readers = _count_readers(program)
+        self.early = _early_constants(program)
         self.external: set[str] = set()
         self.known: dict[tuple[int, int, frozenset[str]], int] = {}  # bytes that a group needs, worked out once
         self.level = [0] * len(program.layers)
@@ -187,8 +188,9 @@ class _Search:
     def _share(self) -> None:
         """Homes for what is on chip: none that lacks room for what a layer needs beside it, none above the peak."""
         resident = [name for name in self.spans if name not in self.external]
-        peak = max(self._apart(resident), default=0)
-        limits = [min(peak, self.room - extra) for extra in self.extra]
+        beside = [extra + early for extra, early in zip(self.extra, self.early, strict=True)]
+        peak = max((live + more for live, more in zip(self._apart(resident), beside, strict=True)), default=0)
+        limits = [min(peak - more, self.room - extra) for more, extra in zip(beside, self.extra, strict=True)]
         self.homes = find_homes(self.program, self.target, resident, limits, self.groups)
         self.live = live_at(self.homes, len(self.program.layers), self.target)
 
@@ -235,6 +237,15 @@ def _homeless(wish: Directive, target: Target) -> UsageError:
 
 def _bytes(program: Program, sizes: Mapping[str, int], name: str) -> int:
     return program.constants[name].nbytes if name in program.constants else sizes.get(name, 0)
+
+
+def _early_constants(program: Program) -> list[int]:
+    """Bytes of the constants of the next layer, which may come while a layer runs."""
+    sizes = [
+        sum(align(program.constants[name].nbytes) for name in layer.inputs if name in program.constants)
+        for layer in program.layers
+    ]
+    return [*sizes[1:], 0][: len(sizes)]
 
 
 def _count_readers(program: Program) -> dict[str, int]:
