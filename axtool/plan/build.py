@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from axtool.errors import FitError
 from axtool.ops.copies import copied_boxes
 from axtool.plan.addresses import Layout, address
+from axtool.plan.alike import Alike
 from axtool.plan.build_directives import NONE, Directive, resolve, unbuffered, wanted_tiling
 from axtool.plan.build_residency import GroupFitError, Residency, decide, least_room
 from axtool.plan.cascade import find_cascades
@@ -155,16 +157,20 @@ def _tile(
     groups: Groups,
 ) -> tuple[Tiling, ...]:
     tilings: list[Tiling] = []
+    alike = Alike()
     for group in groups.groups:
         at, left = group.first, room - residency.live[group.first]
         if len(group.layers) > 1:
-            found = choose_group(jobs_of(program, target, residency.external, group), group, left)
+            jobs = jobs_of(program, target, residency.external, group)
+            found = alike.once(jobs, (left, group.shape), partial(choose_group, jobs, group, left))
             assert found is not None, f"{program.layers[at].name}: a group that fits has tilings"
             tilings += found
             continue
         layer = program.layers[at]
         job, wish = TileJob(layer, program, target, residency.external), wishes.get(layer.outputs[0], NONE)
-        tiling = wanted_tiling(job, wish, left) or choose(job, left, wish.buffers)
+        tiling = wanted_tiling(job, wish, left) or alike.one(
+            job, (left, wish.buffers), partial(choose, job, left, wish.buffers)
+        )
         if tiling is None:
             assert wish.buffers == 2, f"{layer.name}: a layer that fits has a tiling"
             raise unbuffered(job, wish, left)

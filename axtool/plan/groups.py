@@ -36,6 +36,11 @@ class Group:
     def layers(self) -> range:
         return range(self.first, self.last + 1)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many layers each bundle has."""
+        return tuple(len(bundle) for bundle in self.bundles)
+
 
 @dataclass(frozen=True)
 class Groups:
