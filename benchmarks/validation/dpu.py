@@ -51,8 +51,6 @@ KEPT_BACK = ("mobilenet-edge", "sphereface20", "superpoint")
 NOTES = {"mobilenet-v3-small": "its gates run on the host"}
 
 BANDWIDTHS = (5.0, 7.0, 9.6)  # GB/s, at which the plans are timed; between them by the time of a byte
-    float(gb) for gb in (5, 6, 7, 8, 9.6)
-)  # GB/s, at which the plans are timed; between them by 1 / rate
 RATES = np.arange(5.0, 9.65, 0.1)  # GB/s, tried
 ENTRIES = np.arange(0.0, 400_001, 5_000)  # cycles of the host's part, tried
 
