@@ -109,6 +109,12 @@ def test_a_sum_over_the_input_of_its_own_convolution_is_not_made_in_place():
     assert slots[x].offset != slots[y].offset
 
 
+def test_an_input_that_a_later_layer_of_a_group_reads_first_is_loaded():
+    net = Net(40, 33, 8)
+    built = same_bits(net.program(net.add(net.input("late", 40, 33, 8), net.lut("x"))))
+    assert groups_of(built) == ((0, 1),)
+
+
 def test_a_layer_with_a_wish_takes_no_turns():
     built = plan(block(), CHIP, (Directive("add_3", tile=(32, 37, 24)),))
     assert groups_of(built) == ()
@@ -149,22 +155,23 @@ def test_a_group_gives_the_same_bits_in_any_memory(chip: Target, kib: int):
     assert groups_of(built)
 
 
-OPS = ("conv", "depthwise", "pool", "lut", "add", "mul", "skip", "operand")
+OPS = ("conv", "depthwise", "pool", "lut", "add", "mul", "skip", "operand", "input")
 
 
 @given(
     st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3, 7, 17, 34])),
-    st.lists(
-        st.sampled_from(["conv", "depthwise", "pool", "lut", "add", "mul", "skip", "operand"]), min_size=2, max_size=7
-    ),
+    st.lists(st.sampled_from(OPS), min_size=2, max_size=7),
     st.floats(0.2, 1.1),
+    st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_chain_of_riders_runs_in_any_memory_that_it_fits(dims, ops, share):
+def test_any_chain_of_riders_runs_in_any_memory_that_it_fits(dims, ops, share, begins_at_the_input):
     net = Net(*dims)
-    x = skip = net.conv("x", dims[2], 1)
-    for op in ops:
+    x = skip = "x" if begins_at_the_input else net.conv("x", dims[2], 1)
+    for at, op in enumerate(ops):
         match op:
+            case "input":
+                x = net.add(x, net.input(f"input{at}", *net.dims(x)))
             case "conv":
                 x = net.conv(x, dims[2])
             case "depthwise":
