@@ -13,7 +13,6 @@ charged to follows from the lanes alone (`axtool.timing.sweep`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import ceil
 
 from axtool.ops.encoding import MAC_OPS
@@ -26,7 +25,7 @@ from axtool.timing.lanes import LANES, Lane
 from axtool.timing.ledger import CAUSES, Timing
 from axtool.timing.rows import Account, layer_rows
 from axtool.timing.sweep import sweep
-from axtool.timing.transfers import Moving, Paths, constants, near_constants, produced, view_bytes
+from axtool.timing.transfers import Paths, UnderWay, constants, near_constants, produced, view_bytes
 from axtool.types import Command, Plan, View
 
 
@@ -65,9 +64,9 @@ class _Clock:
         self.arrived = 0  # when the operands of the last command are on chip and its output is free
         self.layer = -1
         self.seen: set[int] = set()
-        self.arriving: list[Moving] = []
-        self.leaving: list[Moving] = []
-        self.operands: tuple[tuple[View, ...], tuple[View, ...]] = ((), ())  # of the last command: adjacent ones share
+        self.arriving, self.leaving = UnderWay(), UnderWay()
+        self.operands: tuple[View, ...] = ()  # of the last command, and where it writes: adjacent ones share them
+        self.results: tuple[View, ...] = ()
         self.engines = Engines(self.lanes, holds_weights=target.array.weights_bytes_per_cycle is not None)
         self.held: tuple[int, int, int] | None = None  # the one block of weights in the array: layer, channels
         self.runs: dict[int, Run] = {}  # the last command of each layer
@@ -97,7 +96,7 @@ class _Clock:
         ready = self.done
         if self.made.find(source.offset, command.layer) is not None:
             ready = max(ready, self.lanes["dma write"].free)
-        ready = max(ready, _until(self.leaving, place))
+        ready = max(ready, self.leaving.until(place))
         slot = self.constants.find(source.offset, command.layer)
         name = slot.tensor if slot is not None else ""
         size = ceil(view_bytes(source) * self.factors.get(name, 1.0))
@@ -105,7 +104,7 @@ class _Clock:
         rate = paths.near_rate if near else paths.read_rate
         start, end = (paths.near if near else paths.read).request(ready, paths.cycles(size, rate, source))
         self.lanes["near read" if near else "dma read"].add(start, end, command.layer)
-        self._begin(self.arriving, Moving(place, end))
+        self._begin(self.arriving, place, end)
         account.near_bytes += size if near else 0
         account.read_bytes += 0 if near else size
         account.commands += 1
@@ -116,7 +115,7 @@ class _Clock:
         cycles = paths.cycles(size, paths.write_rate, command.writes[0])
         start, end = paths.write.request(self.done, cycles)
         self.lanes["dma write"].add(start, end, command.layer)
-        self._begin(self.leaving, Moving(source, end))
+        self._begin(self.leaving, source, end)
         account.write_bytes += size
         account.commands += 1
 
@@ -131,10 +130,10 @@ class _Clock:
         account.macs += cost.macs
         account.port_bytes += cost.port_bytes
         account.commands += 1
-        if (command.reads, command.writes) != self.operands:
-            self.operands = (command.reads, command.writes)
-            arrived = max(_until(self.arriving, view) for view in command.reads)
-            self.arrived = max(arrived, _until(self.leaving, command.writes[0]))
+        if command.reads is not self.operands or command.writes is not self.results:
+            self.operands, self.results = command.reads, command.writes
+            arrived = max(self.arriving.until(view) for view in command.reads)
+            self.arrived = max(arrived, self.leaving.until(command.writes[0]))
         run = self._streamed(command, cost, inside) if self.pipelined else self._turned(layer, cost, inside)
         if cost.blocks:
             tile = command.tile
@@ -162,11 +161,9 @@ class _Clock:
         self.read_done.update((view.offset, run.done) for view in command.reads)
         return run
 
-    def _begin(self, transfers: list[Moving], moving: Moving) -> None:
-        """One more transfer is under way; those that no command can wait for any more are forgotten."""
-        past = self.engines.earliest if self.pipelined else self.done
-        transfers[:] = [*(other for other in transfers if other.done > past), moving]
-        self.operands = ((), ())
+    def _begin(self, transfers: UnderWay, view: View, end: int) -> None:
+        transfers.begin(view, end, self.engines.earliest if self.pipelined else self.done)
+        self.operands = ()
 
     def _enter(self, layer: int) -> None:
         """One entry for the frame, a fence in front of every other flow of layers."""
@@ -184,7 +181,7 @@ class _Clock:
 
     def _weights_ready(self, command: Command) -> int:
         """When the weights are on chip: they enter the array ahead of their command, fence or not."""
-        return max((_until(self.arriving, view) for view in command.reads[WEIGHTS:]), default=0)
+        return max((self.arriving.until(view) for view in command.reads[WEIGHTS:]), default=0)
 
     def _inside(self, at: int, command: Command) -> frozenset[int]:
         """The operands in the array; weights among them, where they are one block that is there already."""
@@ -219,10 +216,3 @@ def _makers(plan: Plan) -> list[tuple[tuple[int, int], ...]]:
                 pairs += [(index, at)] if at in working else [(index, before) for _, before in found[at]]
         found.append(tuple(dict.fromkeys(pairs)))
     return found
-
-
-def _until(transfers: Iterable[Moving], view: View) -> int:
-    """When the last of the transfers that meet a view is done."""
-    begin, end, memory = view.offset, view.end, view.memory
-    met = (moving.done for moving in transfers if moving.view.memory == memory and moving.view.meets(begin, end))
-    return max(met, default=0)

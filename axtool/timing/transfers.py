@@ -5,19 +5,32 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from axtool.target import DEFAULT_COSTS, Target
 from axtool.types import Plan, Program, Slot, View
 
 
-@dataclass(frozen=True, slots=True)
-class Moving:
-    """A transfer under way: the on-chip bytes that it fills or empties, and when it is done."""
+class UnderWay:
+    """Transfers of one direction that may not be done, by the on-chip bytes that they fill or empty."""
 
-    view: View
-    done: int
+    def __init__(self) -> None:
+        self._moving: list[tuple[int, int, int]] = []  # first byte, the byte behind the last one, when it is done
+
+    def begin(self, view: View, done: int, past: int) -> None:
+        """One more transfer; those done by `past`, which nobody can wait for any more, are forgotten."""
+        self._moving = [moving for moving in self._moving if moving[2] > past]
+        self._moving.append((view.offset, view.end, done))
+
+    def until(self, view: View) -> int:
+        """When the last of the transfers that meet a view is done; 0 where none does."""
+        if not self._moving or view.memory != "ocm":
+            return 0
+        begin, end, last = view.offset, view.end, 0
+        for first, behind, done in self._moving:
+            if done > last and first < end and begin < behind:
+                last = done
+        return last
 
 
 class Channel:

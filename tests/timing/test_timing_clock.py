@@ -242,7 +242,7 @@ def test_winograd_reads_transformed_weights_from_external_memory():
 def test_weights_enter_the_array_ahead_of_their_layer():
     target = changed(
         CHIP, engines__pipelined="true", array__output_channels=64, array__input_channels=64,
-        array__weights_bytes_per_cycle=16,
+        array__weights_bytes_per_cycle=16, memory__lrm_bytes_per_pe="16KiB",
     )  # fmt: skip
     net = Net(64, 64, 64)
     timing = time_plan(plan(net.program(net.conv(net.conv("x", 64, 1), 64, 1)), target), target)
@@ -256,7 +256,8 @@ def test_weights_enter_the_array_ahead_of_their_layer():
 def test_a_block_of_weights_that_is_alone_stays_in_the_array_from_box_to_box(k: int):
     target = changed(
         CHIP, array__rows=8, array__columns=8, array__input_channels=64, array__output_channels=64,
-        array__weights_bytes_per_cycle=16, memory__ocm_bytes="160KiB", costs__array_shift=0, costs__window_shift=0,
+        array__weights_bytes_per_cycle=16, memory__ocm_bytes="160KiB",
+        memory__lrm_bytes_per_pe="1MiB", costs__array_shift=0, costs__window_shift=0,
     )  # fmt: skip
     net = Net(64, 64, 64)
     chip = changed(target, engines__pipelined="true")
