@@ -26,29 +26,28 @@ def emit(layout: Layout) -> Iterator[Command]:
 def _group_commands(layout: Layout, group: Group, constants: list[tuple[int, str]]) -> Iterator[Command]:
     """Loads, then each step's loads, tiles and stores, of all layers of the group in turn.
 
-    With two buffers the loads of a step are in front of the tiles of the step before it. The next layers' constants
-    follow the loads of the first step.
+    With two buffers the loads of a step are in front of the tiles of the step before it, but for weights that have one.
+    The next layers' constants follow the loads of the first step.
     """
     writers = {at: LayerWriter(layout, at, constants) for at in group.layers}
     for at in group.layers:
         yield from writers[at].begin()
     count = len(writers[group.first].tiling.steps)  # none where all lies in place already
     ready = [writer.prepare(0) for writer in writers.values()] if count else []
-    yield from (load for prepared in ready for load in prepared.loads)
+    yield from (load for prepared in ready for load in (*prepared.late, *prepared.loads))
     for at, name in constants:
         if at not in writers:
             yield from writers[group.first].load_constant(at, name)
     for step in range(1, count + 1):
         ahead = [writer.prepare(step) for writer in writers.values()] if step < count else []
-        loads = [load for prepared in ahead for load in prepared.loads]
-        if any(writer.tiling.double for writer in writers.values()):
-            yield from loads
-            loads = []
+        double = any(writer.tiling.double for writer in writers.values())
+        if double:
+            yield from (load for prepared in ahead for load in prepared.loads)
         now = dict(zip(writers, ready, strict=True))
         made: dict[str, View] = {}
         for bundle in group.bundles:
             yield from _compute([writers[at] for at in bundle], [now[at] for at in bundle], made)
-        yield from loads
+        yield from (load for prepared in ahead for load in (*prepared.late, *(() if double else prepared.loads)))
         ready = ahead
     for at in group.layers:
         yield from writers[at].end()

@@ -28,9 +28,13 @@ def engine_of(op: str) -> Engine:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A step with the commands that bring its operands, and the views in which they will be."""
+    """A step with the commands that bring its operands, and the views in which they will be.
+
+    `late` are loads of weights into the only buffer that they have: not before the step in front has computed.
+    """
 
     step: Step
+    late: tuple[Command, ...]
     loads: tuple[Command, ...]
     reads: tuple[View | None, ...]  # None for what the layer in front passes on
 
@@ -85,9 +89,11 @@ class LayerWriter:
     def prepare(self, number: int) -> Prepared:
         """Decides where the operands of a step are, and what must be loaded for it."""
         step = self.tiling.steps[number]
-        loads = [*self._load_slices(step.box), *self._stage(step)]
+        slices, boxes = tuple(self._load_slices(step.box)), tuple(self._stage(step))
         reads = (*(self._input(index) for index in self._boxed(step)), *self._flat_constants())
-        return Prepared(step, tuple(loads), reads)
+        names = self.layer.inputs[1:3] if slices else ()
+        alone = any(len(self.layout.constants[self.at, name]) == 1 for name in names)
+        return Prepared(step, slices if alone else (), boxes if alone else (*slices, *boxes), reads)
 
     def _turn(self, key: int | str, buffers: tuple[Slot, ...]) -> Slot:
         """The buffer that is filled next."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from axtool.plan.tile_boxes import BLOCK, Size, TileJob, array_tile, channel_unit
-from axtool.plan.tile_cost import Tiling, both, bytes_at, evaluate, least_cycles
+from axtool.plan.tile_cost import Tiling, bytes_at, evaluate, least_cycles, ways
 
 LEVELS = 6  # how small a box may get, from a band of the array's height to one element
 CANDIDATES = 3  # spatial sizes tried for each channel split
@@ -61,9 +61,9 @@ def _fitting(job: TileJob, n: int, room: int, bound: float) -> list[Tiling]:
             break
         if bytes_at(job, size) > room:
             continue
-        tilings = [*both(job, size)]
+        tilings = [*ways(job, size)]
         if n < job.dims[2] and (h, w) != job.dims[:2]:
-            tilings += both(job, size, by_channel=False)
+            tilings += ways(job, size, by_channel=False)
         fitting = [tiling for tiling in tilings if tiling.bytes <= room]
         found += fitting
         doubles += any(tiling.double and len(tiling.steps) > 1 for tiling in fitting)

@@ -57,6 +57,13 @@ def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, Til
     return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
 
 
+def ways(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, ...]:
+    """The same boxes with two buffers, with one, and where weights come in slices with one for these alone."""
+    flow = flow_of(job, steps_of(job, size, by_channel), size[2])
+    found = tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
+    return found if flow.slices < 2 else (*found, tiling_of(job, size, flow, True, late=True))
+
+
 def both_in(job: TileJob, steps: Sequence[Step]) -> tuple[Tiling, Tiling]:
     """The tilings in boxes that somebody else has cut, of all channels, with two buffers and with one."""
     size = (max(step.box.h for step in steps), max(step.box.w for step in steps), job.dims[2])
@@ -64,18 +71,18 @@ def both_in(job: TileJob, steps: Sequence[Step]) -> tuple[Tiling, Tiling]:
     return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
 
 
-def tiling_of(job: TileJob, size: Size, flow: Flow, double: bool) -> Tiling:
-    """The tiling of a flow."""
+def tiling_of(job: TileJob, size: Size, flow: Flow, double: bool, late: bool = False) -> Tiling:
+    """The tiling of a flow; `late`: slices of weights have one buffer whatever the boxes have."""
     sliced = job.sliced(size[2])
     names = job.layer.inputs[1:3] if sliced else ()
-    twice = 2 if double and flow.slices > 1 else 1
+    twice = 2 if double and flow.slices > 1 and not late else 1
     return Tiling(
         flow.steps,
         {key: Buffers(most, 2 if double and flow.boxes[key] > 1 else 1) for key, most in flow.sizes.items()},
         {name: Buffers(size_, twice if name in names else 1) for name, size_ in constant_sizes(job, size[2]).items()},
         sliced,
         double,
-        frame_cycles(job, flow, double),
+        frame_cycles(job, flow, double, late),
     )
 
 

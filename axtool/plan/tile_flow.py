@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
+from typing import NamedTuple
 
 from axtool.plan.order import padded
 from axtool.plan.tile_boxes import Step, TileJob, box_bytes, channel_parts, command_size
@@ -18,16 +19,25 @@ from axtool.timing.transfers import Paths
 from axtool.types import Tile, View
 
 
+class Work(NamedTuple):
+    """Cycles of one step: of each load of weights and of boxes, of its commands, and of its store (0: none)."""
+
+    slices: tuple[int, ...]
+    boxes: tuple[int, ...]
+    array: int
+    store: int
+
+
 @dataclass
 class Flow:
-    """Steps with the cycles of each one's loads, commands and store (0: none), and what the layer stages.
+    """Steps with what each one does, and what the layer stages.
 
     `sizes` and `boxes` are the bytes of the largest box and the number of boxes by staging key: the index of an input,
     0 for all parts of a concat, OUTPUT.
     """
 
     steps: tuple[Step, ...] = ()
-    work: list[tuple[tuple[int, ...], int, int]] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
     slices: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
     boxes: dict[int, int] = field(default_factory=dict)
@@ -45,11 +55,12 @@ def flow_of(job: TileJob, steps: Iterable[Step], channels: int) -> Flow:
     held: dict[int, Tile] = {}
     block: tuple[int, int] | None = None
     for step in flow.steps:
-        box, loads = step.box, []
+        box, boxes = step.box, list[int]()
+        slices: tuple[int, ...] = ()
         again = block == (box.c, box.n)
         if sliced and not again:
             flow.slices += 1
-            loads += moved.slices(box.n)
+            slices = moved.slices(box.n)
         block = (box.c, box.n)
         for index in (step.part,) if concat else job.staged_inputs:
             if index not in job.staged_inputs:
@@ -58,44 +69,47 @@ def flow_of(job: TileJob, steps: Iterable[Step], channels: int) -> Flow:
             if concat or held.get(key) != wanted:
                 held[key] = wanted
                 flow.stage(key, box_bytes(job, wanted))
-                loads.append(moved.box(index, wanted))
+                boxes.append(moved.box(index, wanted))
         store = 0
         if job.stores:
             flow.stage(OUTPUT, box_bytes(job, box))
             store = moved.box(OUTPUT, box)
-        flow.work.append((tuple(loads), array_cycles(job, step, held=again), store))
+        flow.work.append(Work(slices, tuple(boxes), array_cycles(job, step, held=again), store))
     return flow
 
 
-def frame_cycles(job: TileJob, flow: Flow, double: bool) -> float:
-    """Cycles of the layer, its loads a step ahead of its commands where there are two buffers.
+def frame_cycles(job: TileJob, flow: Flow, double: bool, late: bool = False) -> float:
+    """Cycles of the layer, its loads a step ahead of its commands where there are two buffers, `late` but for weights.
 
     Constants that are whole come while the layer in front computes: they only make the path to the memory busier. Where
     activations are external it is busy with those of the layer in front: constants come first then.
     """
-    paths, constants = Paths(job.target), _whole_constants(job, flow)
+    paths, constants, work = Paths(job.target), _whole_constants(job, flow), flow.work
     if constants and job.target.memory.activations == "external":
         paths.read.request(0, constants)
     buffers = 2 if double and flow.boxes.get(OUTPUT, 0) > 1 else 1
     done = arrived = 0
     left: list[int] = []  # when the store of each step is done
 
-    def load(step: int) -> int:
-        """When the operands of a step are there, of which the loads are issued now."""
+    def load(loads: Iterable[int]) -> int:
+        """When the operands of the next step are there, of which these loads are issued now."""
         last = arrived
-        for cycles in flow.work[step][0] if step < len(flow.work) else ():
+        for cycles in loads:
             _, last = paths.read.request(done, cycles)
         return last
 
-    arrived = load(0)
-    for at, (_, array, store) in enumerate(flow.work):
-        ahead = load(at + 1) if double else 0
-        done = max(done, arrived, left[at - buffers] if at >= buffers and store else 0) + array
-        if store:
-            left.append(paths.write.request(done, store)[1])
-        arrived = ahead if double else load(at + 1)
-    reads = sum(sum(loads) for loads, _, _ in flow.work) + constants
-    writes = sum(store for _, _, store in flow.work)
+    for at, now in enumerate(work):
+        if at == 0:
+            arrived = load((*now.slices, *now.boxes))
+        after = work[at + 1] if at + 1 < len(work) else Work((), (), 0, 0)
+        ahead = load(((() if late else after.slices) + after.boxes) if double else ())
+        done = max(done, arrived, left[at - buffers] if at >= buffers and now.store else 0) + now.array
+        if now.store:
+            left.append(paths.write.request(done, now.store)[1])
+        arrived = ahead
+        arrived = load((after.slices if late else ()) if double else (*after.slices, *after.boxes))
+    reads = sum(sum(step.slices) + sum(step.boxes) for step in work) + constants
+    writes = sum(step.store for step in work)
     busy = max(reads, writes) if job.target.external.duplex else reads + writes
     return max(done, busy, *left[-1:])
 
@@ -146,10 +160,10 @@ class _Moved:
         self.job, self.paths = job, Paths(job.target)
         self.known: dict[tuple[int, int, int, int], int] = {}
 
-    def slices(self, channels: int) -> list[int]:
+    def slices(self, channels: int) -> tuple[int, int]:
         """The weights and the parameters of so many channels."""
         weights, params = self.job.slice_bytes(channels)
-        return [self._line(weights), self._line(params)]
+        return self._line(weights), self._line(params)
 
     def box(self, index: int, box: Tile) -> int:
         """A box of an input, or of the output."""

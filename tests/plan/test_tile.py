@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axtool.ops.encoding import dims_of
+from axtool.plan.build import plan
+from axtool.plan.check_plan import verify_plan
 from axtool.plan.memory import align
 from axtool.plan.tile import LEVELS, choose, smallest
 from axtool.plan.tile_boxes import Step, TileJob, array_tile, constant_sizes, grid
@@ -21,7 +23,7 @@ from axtool.target import Target
 from axtool.target_file import load_target, set_values
 from axtool.timing.cost import CostModel
 from axtool.types import Program, Tile
-from tests.plan.hand_programs import Net, every_op
+from tests.plan.hand_programs import Net, every_op, run
 
 CHIP = set_values(load_target("qc-u-1d5-8mb"), {"external.in_flight": 1})
 EVERY = every_op()
@@ -173,3 +175,16 @@ def test_operands_of_one_element_are_staged_once():
     net.mul("x", net.input("gate", 1, 1, 16))
     tiling = evaluate(job(net.program("t0"), 0), (8, 64, 16), double=True)
     assert Counter({key: buffers.count for key, buffers in tiling.staged.items()}) == {0: 2, 1: 1, -1: 2}
+
+
+def test_weights_may_come_in_one_buffer_beside_boxes_in_two():
+    net = Net(56, 56, 256)
+    program, chip = net.program(net.conv("x", 256)), load_target("nvdla-2048")
+    work = job(program, 0, chip)
+    found = choose(work, chip.memory.ocm_bytes)
+    assert (found.double, {buffers.count for buffers in found.constants.values()}) == (True, {1})
+    assert found.cycles < 0.7 * choose(work, chip.memory.ocm_bytes, buffers=1).cycles
+    built = plan(program, chip)
+    verify_plan(built, chip)
+    feeds = {"x": np.random.default_rng(0).integers(-128, 128, (56, 56, 256), np.int8)}
+    np.testing.assert_array_equal(run(built, feeds, "native")["t0"], run(plan(program, CHIP), feeds, "native")["t0"])
