@@ -23,7 +23,7 @@ from axtool.types import Plan, Program, Tile, View
 from tests.plan.hand_programs import Net, every_op, residual_net
 
 CHIP = load_target("qc-u-1d5-8mb")
-PLANS = 8
+PLANS = 6
 
 
 def changed(target: Target, **values: object) -> Target:
