@@ -34,8 +34,8 @@ One choice is made by the figures: convolutions in groups run dense. The publish
 of the weights with the zeros between the groups, at the bandwidth of the memory. Left out of the fit, each of the five
 is predicted with the choice that the other four make.
 
-A network of which an op is left to the host counts the device's stages alone: the attention of YOLO10 and YOLO11, whose
-MatMul and Softmax have no device kernel yet.
+A network of which an op is left to the host counts the device's stages alone: the attention of YOLOv10, YOLO11 and
+YOLO26, whose MatMul and Softmax have no device kernel yet.
 """
 WRONG = (
     "Predictions are about twice what is published, since the pipeline around the device is not part of the model.",
