@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import axtool
 from axtool.config import package_dir
 from axtool.errors import Exit, UsageError
 from axtool.target import Depthwise, Energy
@@ -391,3 +393,9 @@ def test_a_path_is_known_for_every_value_of_a_full_file(full):
     values = {key: value for key, value in full.items() if key not in ("schema", "provenance")}
     leaves = {path.removesuffix(".value").removesuffix(".from").removesuffix(".source") for path in _leaves(values)}
     assert leaves <= set(known_paths())
+
+
+def test_the_page_of_target_files_names_every_value_and_what_every_cost_is():
+    page = (Path(axtool.__file__).parents[1] / "docs" / "targets.md").read_text()
+    assert [path for path in known_paths() if path.split(".")[-1] not in page] == []
+    assert [name for name, meaning in COSTS.items() if f"| `{name}` | {meaning} |" not in page] == []
