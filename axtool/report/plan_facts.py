@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 
-from axtool.types import Plan
+from axtool.types import Plan, Slot
 
 
-def spilled_bytes(planned: Plan) -> tuple[int, ...]:
-    """By layer: bytes of what it makes that has no place on the chip, so that later layers load it again."""
-    makers = {name: at for at, layer in enumerate(planned.program.layers) for name in layer.outputs}
+def spilled_slots(planned: Plan) -> tuple[Slot, ...]:
+    """Slots of what layers make and that has no place on the chip, so that later layers load it again."""
+    made = {name for layer in planned.program.layers for name in layer.outputs}
     outside = sorted(
-        (slot.offset, slot.offset + slot.size, slot.tensor)
-        for slot in planned.slots
-        if slot.memory == "ext" and slot.tensor in makers
+        (slot for slot in planned.slots if slot.memory == "ext" and slot.tensor in made),
+        key=lambda slot: (slot.offset, slot.size),
     )
-    starts = [begin for begin, _, _ in outside]
-    reach = list(accumulate((end for _, end, _ in outside), max))  # where the slots up to here end
-    found = [0] * len(planned.program.layers)
-    seen: set[str] = set()
+    starts = [slot.offset for slot in outside]
+    reach = list(accumulate((slot.offset + slot.size for slot in outside), max))  # where the slots up to here end
+    found: set[int] = set()
     for offset in {command.reads[0].offset for command in planned.commands if command.kind == "load"}:
         at = bisect_right(starts, offset) - 1
-        while at >= 0 and offset < reach[at] and offset >= outside[at][1]:
+        while at >= 0 and outside[at].offset + outside[at].size <= offset < reach[at]:
             at -= 1  # slots of tensors that share their bytes lie inside each other
-        if at >= 0 and offset < outside[at][1] and outside[at][2] not in seen:
-            begin, end, name = outside[at]
-            seen.add(name)
-            found[makers[name]] += end - begin
-    return tuple(found)
+        if at >= 0 and offset < outside[at].offset + outside[at].size:
+            found.add(at)
+    return tuple(outside[at] for at in sorted(found))
+
+
+def spilled_bytes(planned: Plan, spilled: Sequence[Slot]) -> tuple[int, ...]:
+    """By layer: bytes of what it makes that is spilled."""
+    sizes = {slot.tensor: slot.size for slot in spilled}
+    return tuple(sum(sizes.get(name, 0) for name in layer.outputs) for layer in planned.program.layers)
+
+
+def peak_bytes(slots: Sequence[Slot]) -> int:
+    """The most bytes that are in use at one layer; those that slots share count once."""
+    return max((_covered([slot for slot in slots if slot.first <= at.first <= slot.last]) for at in slots), default=0)
+
+
+def _covered(slots: Sequence[Slot]) -> int:
+    total = end = 0
+    for slot in sorted(slots, key=lambda slot: slot.offset):
+        total += max(slot.offset + slot.size - max(slot.offset, end), 0)
+        end = max(end, slot.offset + slot.size)
+    return total
 
 
 def groups(planned: Plan) -> tuple[int | None, ...]:

@@ -18,7 +18,7 @@ from axtool.plan.build import plan
 from axtool.plan.build_directives import matching, require_matched
 from axtool.plan.check_program import verify_program
 from axtool.plan.directives_file import directives_from_dict, load_directives
-from axtool.report.plan_facts import groups, spilled_bytes
+from axtool.report.plan_facts import groups, peak_bytes, spilled_bytes, spilled_slots
 from axtool.report.segments import segments
 from axtool.sim.checks import read_commands, read_layers
 from axtool.sim.images import encode_plan, sizes_of
@@ -53,12 +53,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Stage:
-    """The timing of a device stage, and what of its plan a profile shows beside: one entry a layer."""
+    """The timing of a device stage, and what of its plan a profile shows beside; tuples have an entry a layer."""
 
     timing: Timing
     segments: tuple[str, ...]
     spilled_bytes: tuple[int, ...]
     groups: tuple[int | None, ...]
+    peak_spilled_bytes: int = 0  # the most at one time
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ def _stage(planned: Plan, target: Target) -> Stage:
     program = planned.program
     outputs = [program.tensors[layer.outputs[0]].shape for layer in program.layers]
     names = segments([layer.origin for layer in program.layers], [(shape[1], shape[2]) for shape in outputs])
-    return Stage(time_plan(planned, target), names, spilled_bytes(planned), groups(planned))
+    out = spilled_slots(planned)
+    return Stage(time_plan(planned, target), names, spilled_bytes(planned, out), groups(planned), peak_bytes(out))
 
 
 def changed(target: Target, settings: tuple[str, ...]) -> Target:

@@ -164,12 +164,12 @@ def _busy(document: Mapping[str, Any]) -> str:
 
 
 def _moved(document: Mapping[str, Any]) -> str:
-    near, spilled = document["near_bytes"], document["spilled_bytes"]
+    near, spilled, most = document["near_bytes"], document["spilled_bytes"], size(document["peak_spilled_bytes"])
     return (
         f"on-chip peak {size(document['peak_ocm_bytes'])} of {size(document['ocm_bytes'])}; "
         f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written"
         + (f"; {size(near)} from the memory beside the core" if near else "")
-        + (f"; {size(spilled)} of activations find no room on chip" if spilled else "")
+        + (f"; {size(spilled)} of activations find no room on chip, at most {most} at a time" if spilled else "")
     )
 
 

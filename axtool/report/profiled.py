@@ -60,6 +60,7 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
         "external_bytes": reads + writes,
         "near_bytes": sum(row["near_bytes"] for row in layers),
         "spilled_bytes": sum(row["spilled_bytes"] for row in layers),
+        "peak_spilled_bytes": max(stage.peak_spilled_bytes for stage in profiled.stages),
         "exceeded": [],
         "layers": layers,
     }

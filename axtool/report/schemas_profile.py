@@ -80,6 +80,7 @@ class Profile(Document, Utilised):
     external_write_bytes: int
     external_bytes: int
     spilled_bytes: int = Field(description="Activations between layers that have no room on the chip.")
+    peak_spilled_bytes: int = Field(description="Of those, the most at one time.")
     exceeded: list[str]
     layers: list[ProfileRow]
     segments: list[SumRow]

@@ -65,7 +65,7 @@ def profiled(
     )
     segments = tuple(("stem", "stem", "layer1", "layer1", "head")[one.index] for one in layers)
     out = (spilled, *[0] * (len(layers) - 1))
-    return Profiled(chip, (Stage(timing, segments, out, groups or (None,) * len(layers)),), 3)
+    return Profiled(chip, (Stage(timing, segments, out, groups or (None,) * len(layers), spilled),), 3)
 
 
 def document(**changes: Any) -> dict[str, Any]:

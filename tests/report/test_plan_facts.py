@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from axtool.report.plan_facts import groups, spilled_bytes
+from axtool.report.plan_facts import groups, peak_bytes, spilled_bytes, spilled_slots
 from axtool.report.profile import Request, Source
 from axtool.types import Command, Layer, Plan, Program, Slot, Tile, View
 from tests.conftest import Tiny
@@ -52,7 +52,7 @@ def test_what_has_no_room_on_chip_is_spilled_by_the_layer_that_makes_it(tiny_mod
 
 def test_the_facts_of_a_plan_are_one_a_layer() -> None:
     empty = replace(plan_of(""), slots=())
-    assert len(spilled_bytes(empty)) == len(groups(empty)) == 6
+    assert len(spilled_bytes(empty, spilled_slots(empty))) == len(groups(empty)) == 6
 
 
 def test_a_load_from_what_lies_inside_another_slot_is_found() -> None:
@@ -61,4 +61,21 @@ def test_a_load_from_what_lies_inside_another_slot_is_found() -> None:
     for offset, found in ((0, (0, 100)), (10, (0, 100)), (60, (0, 100)), (100, (0, 0))):
         source = View("ext", offset, BOX, 1, 1)
         load = Command("load", "dma_read", 1, BOX, (source,), (source,))
-        assert spilled_bytes(Plan(Program({}, layers, {}, (), ()), "chip", slots, (load,), {})) == found
+        planned = Plan(Program({}, layers, {}, (), ()), "chip", slots, (load,), {})
+        assert spilled_bytes(planned, spilled_slots(planned)) == found
+
+
+@pytest.mark.parametrize(
+    ("slots", "most"),
+    [
+        ([], 0),
+        ([(0, 10, 0, 1), (10, 10, 2, 3)], 10),  # one after the other
+        ([(0, 10, 0, 2), (10, 10, 2, 3)], 20),
+        ([(0, 10, 0, 2), (0, 30, 1, 3)], 30),  # one inside the other
+        ([(0, 10, 0, 9), (20, 10, 3, 4), (40, 5, 4, 5)], 25),
+    ],
+)
+def test_the_peak_of_what_is_spilled_counts_shared_bytes_once(
+    slots: list[tuple[int, int, int, int]], most: int
+) -> None:
+    assert peak_bytes([Slot("t", "ext", offset, size, first, last) for offset, size, first, last in slots]) == most
