@@ -17,7 +17,7 @@ static bool join(const Step &a, const Step &b, const Sizes &sizes, Step *both) {
   if (!join_views(a.write, b.write, sizes, &both->write)) return false;
   for (size_t i = 0; i < a.reads.size(); ++i) {
     if (!join_views(a.reads[i], b.reads[i], sizes, &both->reads[i])) return false;
-    if (overlaps(both->write, both->reads[i])) return false;  // b may read what a wrote
+    if (overlaps(both->write, both->reads[i]) && !in_place(*both, i)) return false;  // b may read what a wrote
   }
   return lacking(*a.layer, both->tile, both->part, both->reads).empty();
 }

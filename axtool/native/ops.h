@@ -48,7 +48,7 @@ struct OpInfo {
   void (*needs)(const Layer &, const Box &tile, int64_t part, Box *of);  // the box of each read; may be empty
   size_t (*scratch)(const Call &);
   void (*run)(const Call &);
-  bool elementwise;                                                      // reads[0] may be written in place
+  bool elementwise;                                                      // may write over a read of the same box
 };
 const OpInfo &op_info(Op op);
 

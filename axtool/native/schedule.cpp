@@ -4,14 +4,17 @@
 
 namespace axtool {
 
-// A result may not be written piece by piece while other pieces still read what it overwrites. An element-wise op in
-// place is safe: each byte is read just before it is written.
+bool in_place(const Step &step, size_t read) {
+  if (!step.layer || !op_info(step.layer->op).elementwise || !same_origin(step.write, step.reads[read])) return false;
+  Box needs[kMaxReads];
+  op_info(step.layer->op).needs(*step.layer, step.tile, step.part, needs);
+  return contains(needs[read], step.tile) && contains(step.tile, needs[read]);  // no operand that is repeated
+}
+
+// A result may not be written piece by piece while other pieces still read what it overwrites, unless it is in place.
 static bool must_stage(const Step &s) {
-  for (size_t i = 0; i < s.reads.size(); ++i) {
-    if (!overlaps(s.write, s.reads[i])) continue;
-    const bool in_place = s.layer && op_info(s.layer->op).elementwise && i == 0 && same_origin(s.write, s.reads[0]);
-    if (!in_place) return true;
-  }
+  for (size_t i = 0; i < s.reads.size(); ++i)
+    if (overlaps(s.write, s.reads[i]) && !in_place(s, i)) return true;
   return false;
 }
 

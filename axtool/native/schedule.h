@@ -43,6 +43,9 @@ Schedule make_schedule(const std::vector<Layer> &layers, const std::vector<Comma
 // bytes it takes.
 int64_t freeze_steps(Schedule &schedule, int8_t *const *bases, Isa isa);  // freeze.cpp
 
+// An element-wise step over its own operand: each byte is read just before it is written, by whoever writes it.
+bool in_place(const Step &step, size_t read);
+
 // The parts of make_schedule.
 void elide_loads(std::vector<Step> &steps, const Sizes &sizes);      // elide.cpp
 void merge_neighbours(std::vector<Step> &steps, const Sizes &sizes);  // merge.cpp

@@ -46,6 +46,34 @@ LAYERS: tuple[tuple[str, dict[str, Any]], ...] = (
         | {"x_bytes": 2, "out_bytes": 2},
     ),
     ("concat", {"axis": 2, "out_zp": 0, "parts": (0, 0, 0, 0, 2, 5, HALF[0], HALF[1])}),
+    (
+        "add",
+        {
+            "a": DIMS,
+            "b": (1, 5, 1),
+            "zp_a": 1,
+            "m_a": HALF[0],
+            "f_a": HALF[1],
+            "zp_b": 2,
+            "m_b": HALF[0],
+            "f_b": HALF[1],
+        }
+        | {"out_zp": 0, "lo": -128, "hi": 127, "sub": 1},
+    ),
+    (
+        "mul",
+        {
+            "a": DIMS,
+            "b": DIMS,
+            "zp_a": 1,
+            "zp_b": 2,
+            "m": HALF[0] >> 5,
+            "f": HALF[1],
+            "out_zp": 0,
+            "lo": -128,
+            "hi": 127,
+        },
+    ),
 )
 Rows = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
@@ -193,6 +221,31 @@ def test_tiles_of_a_layer_become_one_step_and_its_load_none() -> None:
     rows, sizes = big_stream(tiles=8)
     assert native.Engine(*rows, sizes, merge=False).steps == 9
     assert native.Engine(*rows, sizes).steps == 1
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+def test_tiles_of_a_sum_over_one_of_its_operands_become_one_step(operand: int) -> None:
+    h, w, c = 32, 20, 64
+    dims, size = (h, w, c), 32 * 20 * 64
+    attrs = {**dict(LAYERS[3][1]), "a": dims, "b": dims}
+    row = [OPCODES["add"], *dims, *dims]
+    for name in FIELDS["add"]:
+        row += [int(v) for v in (attrs[name] if name in WIDTHS else (attrs[name],))]
+    commands = []
+    for y in range(0, h, 8):
+        tile = Tile(y, 0, 0, 8, w, c)
+        reads = tuple(View("ext", read * size + y * w * c, tile, w * c, c) for read in (0, 1))
+        commands.append(Command("compute", "vector", 0, tile, reads, (reads[operand],)))
+    rows = (*ragged([row]), *ragged([encode_command(command) for command in commands]))
+    sizes = {"ext": 2 * size, "ocm": 64}
+    ext, ocm = np.random.default_rng(2).integers(0, 256, 2 * size, np.uint8), np.zeros(64, np.uint8)
+    want = ext.copy()
+    open_engine("reference", *rows, sizes).run(want, ocm)
+    assert native.Engine(*rows, sizes).steps == 1
+    for threads in (1, 2, 3):
+        got = ext.copy()
+        open_engine("native", *rows, sizes, threads=threads).run(got, ocm)
+        np.testing.assert_array_equal(got, want)
 
 
 def test_a_load_whose_source_changes_before_it_is_read_is_done() -> None:

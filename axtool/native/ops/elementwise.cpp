@@ -194,8 +194,8 @@ Box written(const Layer &layer, const Box &tile, int64_t part) {
   return intersection(tile, part_box(layer, part));
 }
 
-const OpInfo add_op = {2, check_add, needs_of_two, scratch_of_two, add, false};
-const OpInfo mul_op = {2, check_mul, needs_of_two, scratch_of_two, mul, false};
+const OpInfo add_op = {2, check_add, needs_of_two, scratch_of_two, add, true};
+const OpInfo mul_op = {2, check_mul, needs_of_two, scratch_of_two, mul, true};
 const OpInfo requantize_op = {1, check_requantize, needs_same, no_scratch, run_requantize, true};
 const OpInfo lut_op = {2, check_lut, needs_lut, no_scratch, lut, true};
 const OpInfo concat_op = {1, check_concat, needs_concat, no_scratch, concat, false};
