@@ -52,7 +52,7 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
         source: under * all_read * in_bytes(attrs),
         out: accumulator * min(array.output_channels, made) + made * out_bytes(attrs),
     }
-    streamed = {source: IN_FLIGHT * under * step * in_bytes(attrs), out: accumulator * made}
+    streamed = {source: IN_FLIGHT * step * in_bytes(attrs), out: accumulator * made}
     return found | (whole if sum(whole.values()) <= sum(streamed.values()) else streamed)
 
 

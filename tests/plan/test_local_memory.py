@@ -42,6 +42,13 @@ def test_a_strided_window_has_more_pixels_under_an_output():
     assert parts(program.layers[0], program, CHIP, 512)["x"] == 2 * 2 * 64
 
 
+def test_a_window_with_too_much_under_it_comes_step_by_step():
+    net = Net(62, 62, 64)
+    program = net.program(net.conv("x", 32, 31, 31, 0))
+    found = parts(program.layers[0], program, CHIP, 32)
+    assert (found["x"], found["t0"]) == (2 * 16, 4 * 32)
+
+
 def test_a_table_of_int16_passes_by_in_two_parts():
     assert CHIP.memory.lrm_bytes_per_pe < 1025 * 4
     layer = Layer("wide_lut", ("x", "table"), ("y",), {"x_bytes": 2, "out_bytes": 2, "per_channel": 0})
