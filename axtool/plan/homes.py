@@ -229,6 +229,8 @@ class _Search:
         Dead is what no layer of the group still reads: their commands take turns.
         """
         early, late = (a, b) if self.used[a][1] <= self.used[b][0] else (b, a)
+        if early in self.whole:  # the host reads an output in external memory after the last layer
+            return False
         dies, made = self.used[early][1], self.used[late][0]
         if self.groups.number[dies] < self.groups.number[made]:
             return True

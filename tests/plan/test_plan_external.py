@@ -14,6 +14,7 @@ from axtool.plan.build import plan
 from axtool.plan.build_directives import Directive
 from axtool.plan.check_plan import verify_plan
 from axtool.plan.groups import find_groups
+from axtool.plan.whole import whole_plan
 from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.types import Plan
@@ -77,6 +78,19 @@ def test_no_activation_outlives_the_layers_that_it_is_staged_for():
     constants, groups = built.program.constants, find_groups(built.program, {})
     staged = [s for s in built.slots if s.memory == "ocm" and s.tensor not in constants]
     assert all((s.first, s.last) == (groups.of(s.first).first, groups.of(s.first).last) for s in staged)
+
+
+def test_an_output_is_not_written_over_by_a_later_tensor_with_some_of_its_numbers():
+    net = Net(6, 5, 16)
+    both = net.conv("x", 16, 1)
+    kept = net.concat(net.lut("x"), both, net.lut("x"))
+    later = net.lut(net.concat(net.conv(kept, 16, 1), both))
+    program = net.program(kept, later)
+    built, feeds = plan(program, external()), feeds_of(program)
+    verify_plan(built, external())
+    expected = run(whole_plan(program, CHIP), feeds)
+    for name, values in run(built, feeds).items():
+        np.testing.assert_array_equal(values, expected[name])
 
 
 def test_a_directive_that_keeps_a_tensor_on_chip_is_refused():
