@@ -118,10 +118,17 @@ def constants_of(targets: Sequence[str]) -> dict[str, list[Constant]]:
             value: object = target
             for part in path.split("."):
                 value = value[part] if isinstance(value, dict) else getattr(value, part)
-            constant = Constant(path, f"{value:g}" if isinstance(value, float) else str(value), source)
+            constant = Constant(path, _shown(value), source)
             if (constant.path, constant.value) not in {(c.path, c.value) for c in found[kind]}:
                 found[kind].append(constant)
     return {kind: sorted(constants, key=lambda c: c.path) for kind, constants in found.items()}
+
+
+def _shown(value: object) -> str:
+    """A number with thousands, or the word that the file has."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
 
 
 def _module(name: str) -> object:

@@ -89,7 +89,7 @@ def section_text(section: Section) -> str:
 
 def set_text(name: str, rows: Sequence[Row]) -> str:
     """One table of figures, folded where it is long."""
-    head = ("figure", "unit", "published", "ours", "error", "tolerance", "", "")
+    head = ("figure", "unit", "published", "ours", "error", "tolerance", "verdict", "note")
     lines = [
         (
             row.name,
@@ -119,7 +119,7 @@ def rules_table(rules: Sequence[Rule]) -> str:
          "holds" if rule.holds else "**does not hold**")
         for rule in rules
     ]  # fmt: skip
-    return table(("set", "what", "found", "asked", ""), lines, left=(0, 1, 4))
+    return table(("set", "what", "found", "asked", "verdict"), lines, left=(0, 1, 4))
 
 
 def constants_text(section: Section) -> str:

@@ -86,6 +86,13 @@ def test_files_that_share_a_constant_have_it_once() -> None:
     assert [c.path for c in both["fitted"]] == [c.path for c in one["fitted"]]
 
 
+def test_constants_are_numbers_with_thousands_or_words() -> None:
+    values = {c.path: c.value for kind in constants_of(["qc-u-1d5-8mb"]).values() for c in kind}
+    assert values["external.read_bytes_per_s"] == "32,000,000,000"
+    assert values["costs.window_shift"] == "0.65"
+    assert values["memory.activations"] == "resident"
+
+
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A page written from one chip that takes no time."""
