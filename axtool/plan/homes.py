@@ -143,9 +143,6 @@ class _Search:
         self.whole = frozenset(program.outputs) if limits is None else frozenset()  # homes of their own, or all of one
         self.used = lifetimes(program, program.layers)
         self.spans = groups.spans(program)
-        for name in self.whole & self.used.keys():  # the host reads them when all is done
-            self.used[name] = self.used[name][0], len(program.layers) - 1
-            self.spans[name] = self.spans[name][0], len(program.layers) - 1
         self.dims = {name: dims_of(program.tensors[name].shape) for name in names}
         self.clusters = {name: _Cluster(self.dims[name], *self.spans[name], {name: (0, 0, 0)}) for name in names}
         self.live = [0] * len(program.layers)

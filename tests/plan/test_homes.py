@@ -201,9 +201,9 @@ def test_a_part_that_is_an_output_lies_whole_for_the_host():
 
 
 def test_an_output_in_external_memory_is_not_written_over_when_its_last_reader_is_done():
-    net = Net(12, 9, 8)
+    net = Net(13, 9, 8)
     x = net.conv("x", 8)
-    half = net.slice(x, (6, 0, 0), (1, 1, 1), (6, 9, 8))
+    half = net.slice(x, (7, 0, 0), (1, 1, 1), (6, 9, 8))
     joined = net.concat(half, half, axis=0)  # the first part is rescaled, to where the first rows of x are
     same_bits(net.program(net.conv(joined, 5), x), chip=OUTSIDE)
 
