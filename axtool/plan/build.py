@@ -180,9 +180,10 @@ def _tile(
 
 def _without_copies(tiling: Tiling, layer: Layer, program: Program, *homes: Homes) -> Tiling:
     """The tiling without the steps that would copy numbers to where they are."""
-    if not copied_boxes(layer, program):
+    copies = copied_boxes(layer, program)
+    in_place = {copied.index for copied in copies if any(home.in_place(layer, copied) for home in homes)}
+    if not in_place:
         return tiling
-    in_place = {step.part for step in tiling.steps if any(home.in_place(layer, step.part, program) for home in homes)}
     steps = tuple(step for step in tiling.steps if step.part not in in_place)
     return replace(tiling, steps=steps) if steps else Tiling(())
 

@@ -93,8 +93,7 @@ class _Search:
             wish = wishes.get(name, NONE)
             if outside and wish.residency == "ocm":
                 raise _homeless(wish, target)
-            if outside or wish.residency == "ext":
-                self._spill(name)
+        self._spill(*(name for name in self.spans if outside or wishes.get(name, NONE).residency == "ext"))
         self._share()
 
     def worst(self) -> int | None:
@@ -176,14 +175,18 @@ class _Search:
         writes = 0 if name in self.program.inputs or name in self.program.outputs else 1
         return self.size[name] * (reads + writes)
 
-    def _spill(self, name: str) -> None:
-        self.external.add(name)
-        first, last = self.spans[name]
-        for at in range(first, last + 1):
-            self.live[at] -= self.size[name]
-        for group in dict.fromkeys(self.groups.of(at) for at in range(first, last + 1)):
-            if self._touches(group.first, name):
-                self._measure(group.first)
+    def _spill(self, *names: str) -> None:
+        """Tensors go outside; what each layer needs is measured once for all of them."""
+        self.external.update(names)
+        touched: set[int] = set()
+        for name in names:
+            first, last = self.spans[name]
+            for at in range(first, last + 1):
+                self.live[at] -= self.size[name]
+            groups = {self.groups.of(at).first for at in range(first, last + 1)}
+            touched.update(first for first in groups - touched if self._touches(first, name))
+        for at in sorted(touched):
+            self._measure(at)
 
     def _share(self) -> None:
         """Homes for what is on chip: none that lacks room for what a layer needs beside it, none above the peak."""
@@ -205,9 +208,8 @@ class _Search:
 
     def spill_all(self) -> None:
         """Everything outside that no directive keeps on chip."""
-        for name in self.spans:
-            if name not in self.external and self.wishes.get(name, NONE).residency != "ocm":
-                self._spill(name)
+        free = (name for name in self.spans if self.wishes.get(name, NONE).residency != "ocm")
+        self._spill(*[name for name in free if name not in self.external])
         self._share()
 
     def _fault(self, at: int) -> FitError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from axtool.ops.boxes import intersect, is_empty
-from axtool.ops.copies import copied_boxes
+from axtool.ops.copies import Copied, copied_boxes
 from axtool.ops.encoding import dims_of
 from axtool.plan.groups import Groups
 from axtool.plan.memory import align
@@ -47,14 +47,13 @@ class Homes:
         pixel = padded(c, target)
         return pixel, w * pixel
 
-    def in_place(self, layer: Layer, part: int, program: Program) -> bool:
-        """Whether what a copying layer would copy from input `part` lies where it should already."""
-        for copied in copied_boxes(layer, program):
-            source, out = layer.inputs[copied.index], layer.outputs[0]
-            if copied.index == part and source in self.of and self.of[source] == self.of.get(out, -1):
-                origins = self.home(out).origins
-                return plus(origins[source], copied.start) == plus(origins[out], corner(copied.box))
-        return False
+    def in_place(self, layer: Layer, copied: Copied) -> bool:
+        """Whether what a copying layer would copy lies where it should already."""
+        source, out = layer.inputs[copied.index], layer.outputs[0]
+        if source not in self.of or self.of[source] != self.of.get(out, -1):
+            return False
+        origins = self.home(out).origins
+        return plus(origins[source], copied.start) == plus(origins[out], corner(copied.box))
 
 
 @dataclass(frozen=True)
