@@ -18,6 +18,9 @@ from axtool.ops.packing import LANES
 from axtool.ops.regions import needed, number_bytes, reads_of, tensor_reads, written
 from axtool.types import Command, Tile, View
 
+MOST_PIXELS = 2**23  # rows or columns of a box, and its first one; these two are those of `axtool/native/views.h`
+MOST_BYTES = 2**38  # channels of a box: flat views are all channels
+
 
 @dataclass(frozen=True, slots=True)
 class LayerRow:
@@ -80,6 +83,8 @@ def check_view(view: View, sizes: Mapping[str, int]) -> None:
         raise ValueError(f"a view has no element: {_box(tile)}")
     if min(tile.y, tile.x, tile.c) < 0:
         raise ValueError(f"a view begins before its tensor: {_box(tile)}")
+    if _is_far(tile):
+        raise ValueError(f"a view lies beyond any tensor: {_box(tile)}")
     if (tile.w > 1 and view.pixel_stride < tile.n) or (
         tile.h > 1 and view.row_stride < (tile.w - 1) * view.pixel_stride + tile.n
     ):
@@ -87,6 +92,11 @@ def check_view(view: View, sizes: Mapping[str, int]) -> None:
     end = view.end
     if view.offset < 0 or end > sizes.get(view.memory, 0):
         raise ValueError(f"bytes {view.offset}..{end} leave {view.memory} of {sizes.get(view.memory, 0)} bytes")
+
+
+def _is_far(tile: Tile) -> bool:
+    """Whether a box begins or ends where no tensor is."""
+    return max(tile.y, tile.x, tile.h, tile.w) >= MOST_PIXELS or max(tile.c, tile.n) >= MOST_BYTES
 
 
 def _check_compute(command: Command, layer: LayerRow) -> None:
@@ -139,6 +149,9 @@ def _check_blocks(layer: LayerRow, tile: Tile) -> None:
 def _check_copy(command: Command) -> None:
     if len(command.reads) != 1 or len(command.writes) != 1:
         raise ValueError(f"{command.kind}: {len(command.reads)} reads and {len(command.writes)} writes, want 1 and 1")
+    tile = command.tile  # moves nothing, but says to timing and to traces what is moved
+    if is_empty(tile) or min(tile.y, tile.x, tile.c) < 0 or _is_far(tile):
+        raise ValueError(f"{command.kind}: {_box(tile)} is no box of a tensor")
     source, target = command.reads[0].tile, command.writes[0].tile
     if (source.h, source.w, source.n) != (target.h, target.w, target.n):
         raise ValueError(f"{command.kind}: {_box(source)} does not fit {_box(target)}")

@@ -29,11 +29,11 @@ def with_view(original: Plan, index: int, at: int, **changes: object) -> Plan:
     return with_command(original, index, reads=tuple(views[:-1]), writes=tuple(views[-1:]))
 
 
-def copy_between(*extents: tuple[int, int, int]) -> Plan:
+def copy_between(*extents: tuple[int, int, int], tile: Tile | None = None) -> Plan:
     original = plan()
     view = original.commands[1].reads[0]
     views = [replace(view, tile=Tile(0, 0, 0, *extent)) for extent in extents]
-    copy = Command("move", "array", 0, views[0].tile, (views[0],), (views[1],))
+    copy = Command("move", "array", 0, tile or views[0].tile, (views[0],), (views[1],))
     return replace(original, commands=(*original.commands, copy))
 
 
@@ -75,6 +75,14 @@ REFUSED = {
         lambda: with_command(plan(), 0, tile=Tile(0, 0, 8, 9, 8, 11)), "command 0: conv: channel 8 is inside a block"),
     "a copy that changes the extent": (
         lambda: copy_between((3, 8, 19), (8, 3, 19)), "command 6: move: .* does not fit"),
+    "a copy of nothing": (
+        lambda: copy_between((3, 8, 19), (3, 8, 19), tile=Tile(0, 0, 0, 3, 0, 19)), "command 6: move: .* no box"),
+    "a copy of what is before a tensor": (
+        lambda: copy_between((3, 8, 19), (3, 8, 19), tile=Tile(0, -64, 0, 3, 8, 19)), "command 6: move: .* no box"),
+    "a copy of what is beyond any tensor": (
+        lambda: copy_between((3, 8, 19), (3, 8, 19), tile=Tile(2**40, 0, 0, 3, 8, 19)), "command 6: move: .* no box"),
+    "a view of what is beyond any tensor": (
+        lambda: with_view(plan(), 4, 1, tile=Tile(2**40, 0, 0, 1, 1, 256)), "command 4: a view lies beyond"),
 }  # fmt: skip
 
 
