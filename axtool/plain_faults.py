@@ -40,6 +40,9 @@ def _said(item: Mapping[str, Any], model: type[BaseModel]) -> str:
         return f"want {known}, found {_short(found)}" + (f"; {_near(found, words)}" if _near(found, words) else "")
     if kind == "value_error":
         return str(item["msg"]).removeprefix("Value error, ")
+    if kind == "model_type":
+        keys = ", ".join(_keys_at(model, place))
+        return f"want a mapping with the keys {keys}, found {_short(found)}"
     said = str(item["msg"]).replace("Input should be", "want").replace("a valid string", "a text (in quotes)")
     return f"{said}, found {_short(found)}"
 

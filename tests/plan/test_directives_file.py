@@ -82,6 +82,7 @@ def test_every_fault_is_listed_with_its_line_and_path(tmp_path: Path):
     [
         ("  - {layers: a}\n", "says nothing: want tile, prefetch, buffering or residency"),
         ("  - {layers: a, tile: {}}\n", "want rows, columns, channels, or some of them"),
+        ("  - {layers: a, tile: [8, 8, 16]}\n", "tile: want a mapping with the keys rows, columns, channels"),
         ("  []\n", "directives: "),
         ("  - {layers: [], prefetch: true}\n", "directives[0].layers"),
         ("  - {layers: a, buffering: triple}\n", "want 'single' or 'double', found 'triple'"),

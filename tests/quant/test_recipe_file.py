@@ -155,7 +155,7 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "an empty pattern": ("layers: [{match: {op: ''}, format: int8}]", "layers[0].match.op[0]: String should have at"),
     "layers as a mapping": ("layers: {a: 1}", "line 2: layers: want a valid list"),
-    "a null": ("weights:", "line 2: weights: want a valid dictionary"),
+    "a null": ("weights:", "line 2: weights: want a mapping with the keys"),
     "an anchor": ("name: &a b\ndescription: *a", "line 2: an anchor or alias"),
     "a merge": ("weights: {<<: {granularity: tensor}}", "line 2: the key '<<' is no text"),
     "a key twice": ("name: a\nname: b", "line 3: the key 'name' comes twice"),
