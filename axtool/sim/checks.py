@@ -19,7 +19,7 @@ from axtool.ops.regions import needed, number_bytes, reads_of, tensor_reads, wri
 from axtool.types import Command, Tile, View
 
 MOST_PIXELS = 2**23  # rows or columns of a box, and its first one; these two are those of `axtool/native/views.h`
-MOST_BYTES = 2**38  # channels of a box: flat views are all channels
+MOST_BYTES = 2**38  # a stride, channels of a box: flat views are all channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ def check_view(view: View, sizes: Mapping[str, int]) -> None:
         raise ValueError(f"a view begins before its tensor: {_box(tile)}")
     if _is_far(tile):
         raise ValueError(f"a view lies beyond any tensor: {_box(tile)}")
+    if not (0 <= view.pixel_stride < MOST_BYTES and 0 <= view.row_stride < MOST_BYTES):
+        raise ValueError(f"a view has strides that no memory has: {view.row_stride}, {view.pixel_stride}")
     if (tile.w > 1 and view.pixel_stride < tile.n) or (
         tile.h > 1 and view.row_stride < (tile.w - 1) * view.pixel_stride + tile.n
     ):

@@ -81,6 +81,8 @@ REFUSED = {
         lambda: copy_between((3, 8, 19), (3, 8, 19), tile=Tile(0, -64, 0, 3, 8, 19)), "command 6: move: .* no box"),
     "a copy of what is beyond any tensor": (
         lambda: copy_between((3, 8, 19), (3, 8, 19), tile=Tile(2**40, 0, 0, 3, 8, 19)), "command 6: move: .* no box"),
+    "a negative stride": (lambda: with_view(plan(), 4, 1, row_stride=-1), "command 4: a view has strides .*: -1, 256"),
+    "a stride beyond any memory": (lambda: with_view(plan(), 4, 1, pixel_stride=2**40), "a view has strides"),
     "a view of what is beyond any tensor": (
         lambda: with_view(plan(), 4, 1, tile=Tile(2**40, 0, 0, 1, 1, 256)), "command 4: a view lies beyond"),
 }  # fmt: skip
