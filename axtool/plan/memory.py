@@ -22,6 +22,7 @@ ORDERS: tuple[Callable[[Slot], tuple[int, ...]], ...] = (
     lambda s: (s.first - s.last, -s.size),
     lambda s: (s.first, -s.size),
 )
+SHORT_LIFE = 16  # layers: what lives beside a slot is looked up layer by layer up to here, slot by slot from here on
 
 
 def place(slots: Sequence[Slot]) -> tuple[Slot, ...]:
@@ -98,7 +99,10 @@ def _offsets(slots: Sequence[Slot], sequence: Sequence[int], ceiling: int | None
     by_layer: dict[int, list[int]] = {}  # placed slots that live at a layer
     for turn, index in enumerate(sequence):
         slot, size = slots[index], align(slots[index].size)
-        alive = {other for layer in range(slot.first, slot.last + 1) for other in by_layer.get(layer, ())}
+        if slot.last - slot.first < SHORT_LIFE:
+            alive = {other for layer in range(slot.first, slot.last + 1) for other in by_layer.get(layer, ())}
+        else:  # most of what is placed lives at many of its layers
+            alive = {i for i in sequence[:turn] if slots[i].first <= slot.last and slot.first <= slots[i].last}
         gaps, end = [], 0
         for start, stop in sorted((offsets[other], offsets[other] + align(slots[other].size)) for other in alive):
             if start - end >= size:
