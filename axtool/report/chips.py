@@ -54,22 +54,28 @@ def chip_yaml(name: str) -> str:
 
 def chips_text(document: Mapping[str, Any]) -> str:
     """The same for people."""
-    columns = ("target", "clock", "cores", "MACs a cycle", "on-chip memory", "external read, write", "description")
+    columns = ("target", "clock", "cores", "MACs a cycle", "on-chip memory", "read, write")
     rows = [
         (
             row["name"], f"{row['clock_hz'] / 1e9:g} GHz", row["cores"], f"{row['macs_per_cycle']:,}",
             size(row["ocm_bytes"]), f"{row['read_bytes_per_s'] / 1e9:g}, {row['write_bytes_per_s'] / 1e9:g} GB/s",
-            row["description"],
         )
         for row in document["targets"]
     ]  # fmt: skip
-    text = table(columns, rows, right=(1, 2, 3, 4, 5), prose=(6,), droppable=(2, 5, 4))
+    text = "\n".join(
+        (
+            table(columns, rows, right=range(1, 6), droppable=(5, 4, 2)),
+            "",
+            folded("MACs a cycle and on-chip memory of one core; read and write: external memory, for all cores."),
+            *(folded(f"{row['name']}: {row['description']}") for row in document["targets"]),
+        )
+    )
     if document["action"] == "list":
         return text
     counts = ", ".join(f"{count} {origin}" for origin, count in document["origins"].items())
     total = f"{plural(len(document['constants']), 'constant')}: {counts}"
     if document["action"] == "check":
-        return f"{text}\nno fault; {total}"
+        return f"{text}\n\nno fault; {total}"
     return f"{text}\n\n{_constants(document['constants'])}\n\n{total}"
 
 

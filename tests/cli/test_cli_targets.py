@@ -26,6 +26,14 @@ def test_the_list_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int)
         assert max(map(len, ran.out.splitlines())) <= width
 
 
+def test_the_list_says_how_many_cores_a_chip_has_and_of_what_the_figures_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = axtool("targets", "list").out
+    metis = next(line.split() for line in out.splitlines() if line.startswith("metis "))
+    assert metis[1:5] == ["0.8", "GHz", "4", "32,768"]
+    assert "on-chip memory of one core" in " ".join(out.split())
+
+
 def test_show_prints_every_constant_with_value_unit_and_source() -> None:
     out = axtool("targets", "show", TARGET).out
     row = next(line.split() for line in out.splitlines() if "memory.ocm_bytes " in line)
