@@ -35,7 +35,7 @@ def compared_text(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
             "",
             _figures("category", [(row["figure"], SHOWN["cycles"][1], row) for row in document["categories"]]),
             "",
-            folded(f"this: {_side(this)}\nother: {_side(other)}\nmodelled; differences are other less this"),
+            folded(f"this: {_side(this)}\nother: {_side(other)}\n{_meaning(this, other)}"),
             *(f"failed: {line}" for line in document["exceeded"]),
         )
     )
@@ -48,6 +48,17 @@ def _says(row: Mapping[str, Any]) -> bool:
 
 def _side(side: Mapping[str, Any]) -> str:
     return f"{side['model']} on {side['target']} at {side['clock_hz'] / 1e9:g} GHz"
+
+
+def _meaning(this: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """What the differences are, and what a reader of two unlike chips would misread."""
+    clocks = "; a cycle is not equally long on both: latency compares them"
+    frames = "; frames/s are those of all cores"
+    return (
+        "modelled; differences are other less this"
+        + (clocks if this["clock_hz"] != other["clock_hz"] else "")
+        + (frames if max(this["cores"], other["cores"]) > 1 else "")
+    )
 
 
 def _rows(rows: Sequence[Mapping[str, Any]], by: str) -> str:
@@ -102,7 +113,7 @@ def _figures(title: str, rows: Sequence[tuple[str, Callable[[float], str], Mappi
             (
                 name, "-" if this is None else words(this), "-" if other is None else words(other),
                 "-" if change is None else f"{sign}{words(abs(change))}" if change else "=",
-                _change(this or 0, other or 0),
+                "" if change is None else _change(this or 0, other or 0),
             )
         )  # fmt: skip
     return table((title, "this", "other", "difference", ""), cells, right=(1, 2, 3, 4))

@@ -15,7 +15,7 @@ from axtool.report.units import large, seconds, size
 LEGEND = (
     "mac: MAC array; compute: ALU; data_array: transfers inside the array; data_ocm: on-chip memory; data_external: "
     "external memory; other: entry, fence, drain. Every cycle is in one of them. MAC use: of the array's peak, in all "
-    "cycles; in mac: in the mac cycles alone."
+    "cycles."
 )
 TEXTS = ("op", "layer", "layers", "with", "bound by", "because")
 # Columns that are left out where there is too little room, the first one first.
@@ -44,6 +44,7 @@ def _legend(table_of_rows: str) -> str:
     """What the words of the chart mean, and of the columns that not every profile has."""
     header = table_of_rows.splitlines()[0]
     marks = (
+        (" in mac ", " in mac: the same in the mac cycles alone."),
         (" with ", " with: layers whose commands take turns."),
         (" energy ", " energy: relative, in the weights of the chip file."),
     )

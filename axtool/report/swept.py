@@ -9,7 +9,7 @@ from typing import Any
 
 from axtool.report.gates import Gates
 from axtool.report.profile_text import percent
-from axtool.report.sweep import KEPT, Axis, Outcome, fitting
+from axtool.report.sweep import KEPT, TARGET, Axis, Outcome, fitting
 from axtool.report.tables import folded, table
 from axtool.report.units import header, size
 from axtool.timing.ledger import CATEGORIES
@@ -66,7 +66,7 @@ def swept_text(document: Mapping[str, Any]) -> str:
             table(
                 [columns[at] for at in kept],
                 [[row[at] for at in kept] for row in rows],
-                right=[place[at] for at in range(first + 8) if at in place],
+                right=[place[at] for at in range(first + 8) if at in place and columns[at] != TARGET],
                 droppable=[place[first + at] for at in (3, 7, 5, 4, 6, 0, 2) if first + at in place],
             ),
             "",
@@ -87,7 +87,8 @@ def _figures(point: Point) -> list[str]:
 
 
 def _words(document: Mapping[str, Any]) -> list[str]:
-    lines = [f"modelled; {document['summary']}"]
+    cores = any((point["cores"] or 1) > 1 for point in document["points"])
+    lines = [f"modelled; {document['summary']}" + ("; frames/s are those of all cores" if cores else "")]
     fit = [point for point in document["points"] if point["status"] == "ok"]
     held = [point for point in fit if not point["exceeded"]]
     if held:

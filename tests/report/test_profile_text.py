@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -182,3 +183,34 @@ def test_all_cycles_of_a_row_have_a_reason(width: int) -> None:
     profiled = document()
     text = fits(profile_text(profiled, arrange(profiled, sort="cycles")[:3], why=True), width)
     golden.check(f"profile_why_{width}", text)
+
+
+def test_a_comparison_of_chips_says_that_cycles_differ_in_length_and_frames_are_of_all_cores() -> None:
+    text = " ".join(_compared(document(), document(target="metis")).split())
+    assert "latency compares them; frames/s are those of all cores" in text
+    alike = _compared(document(), document())
+    assert "latency compares" not in alike
+    assert "all cores" not in alike
+
+
+def test_a_figure_that_only_one_chip_has_is_not_compared() -> None:
+    weighed = document(layers=tuple(replace(one, energy=1e6 * one.index) for one in LAYERS))
+    row = next(line for line in _compared(weighed, document()).splitlines() if line.startswith("relative energy"))
+    assert row.split() == ["relative", "energy", "10", "M", "-", "-"]
+
+
+def test_a_sweep_of_chips_begins_its_lines_with_their_names_and_says_whose_frames_they_are() -> None:
+    chips = ("metis", "qc-u-1d7-16mb")
+    found = [document(target=chip) for chip in chips]
+    outcomes = [
+        Outcome((chip,), {key: one[key] for key in KEPT} | {"bound": "mac"})
+        for chip, one in zip(chips, found, strict=True)
+    ]
+    text = swept_text(swept_document("model.onnx", (Axis("target", chips),), outcomes, Gates()))
+    assert [line.split()[0] for line in text.splitlines()[2:4] if not line.startswith(" ")] == list(chips)
+    assert "frames/s are those of all cores" in text
+
+
+def _compared(this: dict[str, Any], other: dict[str, Any]) -> str:
+    compared = compared_document(this, other, Gates())
+    return compared_text(compared, compared_rows(compared))
