@@ -150,6 +150,7 @@ def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
         title="Tensors",
         right=(3, 4),
         droppable=(4, 3),
+        shorten=(0,),
     )
 
 
@@ -167,7 +168,7 @@ def _memory(stage: Mapping[str, Any]) -> str:
         for s in stage["slots"]
     ]
     columns = ("tensor", "memory", "offset (bytes)", "size (bytes)", "first layer", "last layer")
-    return table(columns, cells, title="Memory plan", right=(2, 3, 4, 5), droppable=(5, 4))
+    return table(columns, cells, title="Memory plan", right=(2, 3, 4, 5), droppable=(5, 4), shorten=(0,))
 
 
 def _few(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from axtool.report.bars import bars
 from axtool.report.inspect import inspect
+from axtool.report.inspect_text import info_text
 from axtool.report.profile import Request, profile
 from axtool.report.profile_rows import arrange, profile_csv
 from axtool.report.profile_text import percent, profile_text
@@ -152,3 +153,18 @@ def test_a_description_of_a_compiled_file_has_the_format_of_every_tensor(tiny_mo
     names = {tensor["name"] for tensor in stage["tensors"]}
     assert {layer["output"] for layer in stage["layers"]} <= names
     assert all(tensor["format"] == "int8" and tensor["scale"] > 0 for tensor in stage["tensors"])
+
+
+@pytest.mark.parametrize("part", ["tensors", "memory"])
+def test_long_names_of_tensors_lose_their_middle_in_a_narrow_terminal(
+    tiny_models: Tiny, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    document = inspect(tiny_models / "cls.axm", load_target("qc-u-1d7-16mb"), {}, {})
+    for stage in document["stages"]:
+        for row in (*stage.get("tensors", ()), *stage.get("slots", ())):
+            row["tensor" if "tensor" in row else "name"] = "/block/" * 20
+    monkeypatch.setenv("COLUMNS", "80")
+    parts = {name: name == part for name in ("support", "layers", "tensors", "memory")}
+    table_text = info_text(document, **parts).split("\n\n")[1]
+    assert "…" in table_text
+    assert max(map(len, table_text.splitlines())) <= 80
