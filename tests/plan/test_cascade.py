@@ -27,23 +27,13 @@ from axtool.target_file import load_target
 from axtool.timing.clock import time_plan
 from axtool.types import Plan, Program
 from tests.plan.hand_programs import Net, feeds_of, run
+from tests.plan.planned_bits import CHIP, same_bits
 
-CHIP = load_target("qc-u-1d5-8mb")
 APART = (Directive("*", buffers=2), Directive("*", buffers=1))  # the last to say something counts
 
 
 def sized(ocm_bytes: int) -> Target:
     return replace(CHIP, memory=replace(CHIP.memory, ocm_bytes=ocm_bytes))
-
-
-def same_bits(program: Program, chip: Target) -> Plan:
-    built, feeds = plan(program, chip), feeds_of(program)
-    verify_plan(built, chip)
-    expected = run(whole_plan(program, CHIP), feeds)
-    for engine in ("reference", "native"):
-        for name, values in run(built, feeds, engine).items():
-            np.testing.assert_array_equal(values, expected[name], err_msg=f"{engine} {name}")
-    return built
 
 
 def funnel(h: int = 96, w: int = 64) -> Program:

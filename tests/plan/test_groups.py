@@ -21,10 +21,10 @@ from axtool.sim.images import host_slot, new_images, open_plan, write_tensor
 from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.timing.clock import time_plan
-from axtool.types import Plan, Program
+from axtool.types import Program
 from tests.plan.hand_programs import Net, feeds_of, run
+from tests.plan.planned_bits import CHIP, same_bits
 
-CHIP = load_target("qc-u-1d5-8mb")
 SMALL_ARRAY = load_target("dpu-b4096")
 APART = (Directive("*", residency="ocm"),)  # a wish for a layer leaves it alone
 WIDTHS = (1, 3, 7, 17, 65)
@@ -32,16 +32,6 @@ WIDTHS = (1, 3, 7, 17, 65)
 
 def sized(chip: Target, ocm_bytes: int) -> Target:
     return replace(chip, memory=replace(chip.memory, ocm_bytes=ocm_bytes))
-
-
-def same_bits(program: Program, chip: Target = CHIP) -> Plan:
-    built, feeds = plan(program, chip), feeds_of(program)
-    verify_plan(built, chip)
-    expected = run(whole_plan(program, CHIP), feeds)
-    for engine in ("reference", "native"):
-        for name, values in run(built, feeds, engine).items():
-            np.testing.assert_array_equal(values, expected[name], err_msg=f"{engine} {name}")
-    return built
 
 
 def block(c: int = 24, h: int = 45, w: int = 37) -> Program:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from axtool.plan.build import plan
 from axtool.plan.build_directives import Directive
-from axtool.plan.check_plan import verify_plan
 from axtool.plan.groups import alone
 from axtool.plan.homes import find_homes, home_bytes
 from axtool.plan.memory import align
@@ -20,26 +18,13 @@ from axtool.plan.order import activation_bytes, activations, lifetimes, live_pea
 from axtool.plan.whole import whole_plan
 from axtool.runtime.watch import Watch
 from axtool.sim.images import host_slot, new_images, open_plan, write_tensor
-from axtool.target import Target
-from axtool.target_file import load_target
 from axtool.types import Command, Plan, Program, Slot
-from tests.plan.hand_programs import Net, feeds_of, run
+from tests.plan.hand_programs import Net, feeds_of
+from tests.plan.planned_bits import CHIP, same_bits
 
-CHIP = load_target("qc-u-1d5-8mb")
 WIDTHS = (1, 3, 7, 17, 65)
 WHOLE = (Directive("*", residency="ocm"),)  # every tensor: none only passes from one layer to the next
 MISALIGNED = 5  # channels: the part behind it begins inside a word
-
-
-def same_bits(program: Program, directives: Sequence[Directive] = (), chip: Target = CHIP) -> Plan:
-    """The plan, when both engines give the numbers of the plan that shares nothing."""
-    built, feeds = plan(program, chip, directives), feeds_of(program)
-    verify_plan(built, chip)
-    expected = run(whole_plan(program, CHIP), feeds)
-    for engine in ("reference", "native"):
-        for name, values in run(built, feeds, engine).items():
-            np.testing.assert_array_equal(values, expected[name], err_msg=f"{engine} {name}")
-    return built
 
 
 def slot_of(built: Plan, name: str) -> Slot:
@@ -66,7 +51,7 @@ def test_an_elementwise_result_takes_the_place_of_an_operand_that_dies(op: str, 
     net = Net(37, 41, 8)
     x = net.conv("x", c)
     y = ELEMENTWISE[op](net, x)
-    built = same_bits(net.program(net.conv(y, 5)), WHOLE)
+    built = same_bits(net.program(net.conv(y, 5)), directives=WHOLE)
     assert slot_of(built, y).offset == slot_of(built, x).offset
 
 
@@ -75,7 +60,7 @@ def test_a_sum_takes_the_place_of_its_second_operand_where_only_that_dies(c: int
     net = Net(9, 35, 8)
     a, b = net.conv("x", c), net.conv("x", c, 1)
     y = net.add(a, b)
-    built = same_bits(net.program(net.conv(net.add(net.conv(y, c), a), 5)), WHOLE)
+    built = same_bits(net.program(net.conv(net.add(net.conv(y, c), a), 5)), directives=WHOLE)
     assert slot_of(built, y).offset == slot_of(built, b).offset != slot_of(built, a).offset
 
 
