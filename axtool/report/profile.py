@@ -7,13 +7,14 @@ planned again for another chip from the Program that it holds.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from axtool.artefact import axm
-from axtool.errors import UnsupportedError, UsageError, located
+from axtool.errors import UnsupportedError, UsageError, located, plural
 from axtool.plan.build import plan
 from axtool.plan.build_directives import matching, require_matched
 from axtool.plan.check_program import verify_program
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "qc-u-1d7-16mb"
 Step = Callable[[str], None]  # says that a named step begins
+
+log = logging.getLogger("axtool")
 
 
 def _silent(name: str) -> None:
@@ -77,7 +80,16 @@ class Profiled:
 
 def profile(request: Request, step: Step = _silent) -> Profiled:
     """The timing of each device stage. Raises UnsupportedError when the device runs nothing of the model."""
-    return Source(request, step).on(request.target, request.settings, step)
+    source = Source(request, step)
+    found = source.on(request.target, request.settings, step)
+    concats = sum(layer.op == "concat" for timing in found.timings for layer in timing.layers)
+    if concats and not source.compiled:
+        log.warning(
+            "planned without data, as if all tensors had one format: in the compiled file %s may take more cycles, "
+            "since parts of other scales are rescaled",
+            plural(concats, "concat"),
+        )
+    return found
 
 
 class Source:
@@ -94,6 +106,11 @@ class Source:
         if axm.is_axm(self._model):
             step("reading")
             self._artefact = axm.read(self._model)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the file is an .axm, whose formats are known."""
+        return self._artefact is not None
 
     def target(self, name: str | None, settings: tuple[str, ...] = ()) -> Target:
         """The chip of that name or file with its changes; without a name the one of the file, or the default one."""

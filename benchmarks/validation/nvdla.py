@@ -50,7 +50,7 @@ WRONG = (
     "Parts of a concat whose formats differ are rescaled in a pass through DRAM; the chip does so as it writes them. "
     "ResNet has none; of Inception-v1 it is a tenth.",
     "The sheet knows no latency, no start of a layer and no limit of SDP and PDP. A simulation of the open hardware on "
-    "AlexNet took 2.09 M cycles where the sheet has 0.90 M (nvdla/hw, issue 202).",
+    "AlexNet took 2.09 M cycles where the sheet has 0.90 M (its maintainers' tracker at nvdla/hw, number 202).",
 )
 
 

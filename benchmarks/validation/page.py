@@ -47,9 +47,12 @@ def updated(text: str, section: Section) -> str:
 
 def summary(sections: Sequence[Section]) -> str:
     """One line a chip family. The median is that of single figures with a tolerance in per cent, of which a constant
-    could have changed each.
+    could have changed each; where no figure has one, that of all, marked so.
     """
-    head = ("chip", "asked", "hold", "median error", "fitted", "figures matched", "left out: median error")
+    head = (
+        "chip", "asked", "hold", "of them by shape alone", "median error", "fitted", "figures matched",
+        "left out: median error",
+    )  # fmt: skip
     lines = []
     for s in sections:
         asked = [row for row in s.rows if row.holds is not None]
@@ -59,7 +62,9 @@ def summary(sections: Sequence[Section]) -> str:
                 f"[{s.title}](#{anchor(s.title)})",
                 str(len(asked) + len(s.rules)),
                 str(held),
-                _median([row for row in asked if not (row.fixed or row.absolute)]),
+                str(sum(row.fixed for row in asked)),
+                _median([row for row in asked if not (row.fixed or row.absolute)])
+                or f"{_median([row for row in s.rows if not row.fixed])}, not asked",
                 str(len(s.fitted)),
                 str(s.matched),
                 _median(s.left_out),

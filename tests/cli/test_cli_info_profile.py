@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import onnx
+import onnx.parser
 import pytest
 
 from tests import tiny
@@ -89,6 +90,15 @@ def test_a_bare_onnx_takes_the_cycles_of_the_compiled_file(tiny_models: Tiny) ->
     bare = axtool("profile", tiny_models / "cls.onnx", "--json").document
     compiled = axtool("profile", tiny_models / "cls.axm", "--json").document
     assert bare["cycles"] == compiled["cycles"]
+
+
+def test_a_bare_onnx_with_a_concat_is_told_to_be_cheap(tiny_models: Tiny, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,8,9,10] x) => (float[1,16,8,9] y)
+              { a = Sigmoid (x) b = Relu (x) c = Concat <axis=1> (a, b) y = MaxPool <kernel_shape=[2,2]> (c) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "joined.onnx")
+    said = axtool("profile", tmp_path / "joined.onnx").err
+    assert "in the compiled file 1 concat may take more" in " ".join(said.split())
+    assert "may take more" not in axtool("profile", tiny_models / "cls.onnx").err
 
 
 def test_another_chip_and_a_changed_one_take_other_cycles(tiny_models: Tiny) -> None:
