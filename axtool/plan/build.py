@@ -41,13 +41,13 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = ())
     require_local(program, target)
     program = order(program, target)
     try:
-        layout = lay_out(program, target, wishes)
+        layout, planned = _fastest(program, target, wishes)
     except FitError as error:
         if error.code == "does-not-fit":
             error.hint = _smallest_change(program, target, wishes)
         raise
     require_honoured(directives, wishes, layout)
-    return _planned(layout)
+    return planned
 
 
 def _planned(layout: Layout) -> Plan:
@@ -55,16 +55,18 @@ def _planned(layout: Layout) -> Plan:
     return Plan(layout.program, layout.target.name, layout.slots, tuple(emit(layout)), sizes)
 
 
-def lay_out(program: Program, target: Target, wishes: Mapping[str, Directive]) -> Layout:
-    """Groups, residency, tiles and addresses. Where tensors spill, groups run in bands if that is faster."""
+def _fastest(program: Program, target: Target, wishes: Mapping[str, Directive]) -> tuple[Layout, Plan]:
+    """Groups, residency, tiles, addresses and commands. Where tensors spill, groups run in bands if that is faster."""
     layout = _grouped(program, target, wishes, find_groups(program, wishes))
+    planned = _planned(layout)
     if not layout.spilled or not target.memory.bands:
-        return layout
+        return layout, planned
     cascades = _cascades(layout, wishes)
     if cascades == layout.groups:
-        return layout
-    candidates = layout, _grouped(program, target, wishes, cascades)
-    return min(candidates, key=lambda choice: time_plan(_planned(choice), target).total)
+        return layout, planned
+    banded = _grouped(program, target, wishes, cascades)
+    candidates = (layout, planned), (banded, _planned(banded))
+    return min(candidates, key=lambda choice: time_plan(choice[1], target).total)
 
 
 def _cascades(layout: Layout, wishes: Mapping[str, Directive]) -> Groups:

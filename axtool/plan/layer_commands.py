@@ -104,8 +104,9 @@ class LayerWriter:
         """Program inputs that live on chip arrive when their first reader does, padding channels included."""
         for name in dict.fromkeys(self.layer.inputs):
             slot = self.layout.resident.get(name)  # it may live from the first layer of the reader's group on
-            known = any(name in layer.inputs for layer in self.program.layers[: self.at])
-            if slot is not None and name in self.program.inputs and not known:
+            if slot is None or name not in self.program.inputs:
+                continue
+            if not any(name in layer.inputs for layer in self.program.layers[: self.at]):
                 source = self.layout.external[name]
                 yield self._move("load", self.at, _flat(source, 0, source.size), _flat(slot, 0, source.size))
 

@@ -6,6 +6,7 @@ disk; each bias differs, so that no pass takes two layers for the same one. Batc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
 from pathlib import Path
@@ -211,3 +212,8 @@ def counts(model: onnx.ModelProto) -> tuple[int, int]:
         pixels = prod(of[2:]) if node.op_type != "Gemm" else 1
         macs += pixels * prod(weights[node.input[1]])
     return macs, params
+
+
+def scaled(width: float, most: int) -> Callable[[int], int]:
+    """Channels at one size of a family: at most `most`, times `width`, rounded up to a multiple of eight."""
+    return lambda cout: ceil(min(cout, most) * width / 8) * 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from benchmarks.validation.shapes import Built, Shapes, finish
+from benchmarks.validation.shapes import Built, Shapes, finish, scaled
 from benchmarks.validation.yolo_later import task_heads
 
 V5_SIZES = {"n": (0.33, 0.25), "s": (0.33, 0.5), "m": (0.67, 0.75), "l": (1.0, 1.0), "x": (1.33, 1.25)}
@@ -97,8 +97,7 @@ def yolo_v8(size_name: str, size: int = 640, classes: int = 80, task: str = "det
     depth, width, most = V8_SIZES[size_name]
     net = Shapes(f"yolov8{size_name}", size)
 
-    def channels(cout: int) -> int:
-        return ceil(min(cout, most) * width / 8) * 8
+    channels = scaled(width, most)
 
     def conv(x: str, cout: int, k: int = 1, s: int = 1) -> str:
         return net.conv(x, channels(cout), k, s, act="silu")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil, prod
+from math import prod
 
 import numpy as np
 from onnx import helper
 
-from benchmarks.validation.shapes import Built, Shapes, finish
+from benchmarks.validation.shapes import Built, Shapes, finish, scaled
 
 Block = Callable[[str, int], str]
 V10_SIZES = {"n": (0.33, 0.25, 1024), "s": (0.33, 0.5, 1024), "b": (0.67, 1.0, 512)}
@@ -63,8 +63,7 @@ def yolo_v10(name: str, size: int = 640, classes: int = 80) -> Built:
     depth, width, most = V10_SIZES[name]
     net = Shapes(f"yolov10{name}", size)
 
-    def channels(cout: int) -> int:
-        return ceil(min(cout, most) * width / 8) * 8
+    channels = scaled(width, most)
 
     def times(repeat: int) -> int:
         return max(1, round(repeat * depth))
@@ -95,8 +94,7 @@ def yolo_11(name: str, size: int = 640, classes: int = 80, task: str = "detect")
     net = Shapes(f"yolo11{name}", size)
     nested = name in ("m", "l", "x")
 
-    def channels(cout: int) -> int:
-        return ceil(min(cout, most) * width / 8) * 8
+    channels = scaled(width, most)
 
     def conv(x: str, cout: int) -> str:
         return _conv(net, x, channels(cout), 3, 2)
@@ -126,8 +124,7 @@ def yolo_26(name: str, size: int = 640, classes: int = 80, task: str = "detect")
     net = Shapes(f"yolo26{name}", size)
     nested = name in ("m", "l", "x")
 
-    def channels(cout: int) -> int:
-        return ceil(min(cout, most) * width / 8) * 8
+    channels = scaled(width, most)
 
     def conv(x: str, cout: int) -> str:
         return _conv(net, x, channels(cout), 3, 2)

@@ -14,6 +14,7 @@ from axtool.quant.observers import Histogram
 from axtool.types import QFormat, Quantization, Site, Weights
 from tests import tiny
 from tests.conftest import Tiny
+from tests.quant.two_branches import two_branches
 from tests.tiny import axtool
 
 
@@ -83,15 +84,7 @@ def test_many_tensors_are_told_in_one_notice() -> None:
 
 
 def test_compiling_warns_of_a_part_that_the_joined_tensor_has_no_levels_for(work: Path) -> None:
-    graph = """(float[1,3,8,8] x) => (float[1,4,8,8] z) {
-      a = Conv(x, w)
-      b = Conv(x, v)
-      y = Concat <axis=1> (a, b)
-      z = Conv(y, u)
-    }"""
-    rng = np.random.default_rng(1)
-    weights = {"w": rng.normal(0, 300, (2, 3, 1, 1)), "v": rng.normal(0, 0.3, (2, 3, 1, 1)), "u": (4, 4, 1, 1)}
-    model = tiny.save(work / "m.onnx", graph, weights)
+    model = two_branches(work / "m.onnx", 300, 0.3)
     ran = axtool("compile", model, "--calib", "random:8")
     assert (ran.code, "'b'" in ran.err and "levels of the tensor that joins them" in ran.err) == (0, True)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from axtool.quant.formats import int8_format
 from axtool.quant.layer_figures import LayerFigures
 from axtool.quant.tie_costs import add_to_figures, tie_costs, tie_notices
 from axtool.types import Layer, QFormat, Quantization, Site
-from tests import tiny
+from tests.quant.two_branches import two_branches
 from tests.tiny import axtool
 
 CONCAT = Site("Concat", "c", 0, ("a", "b"), ("y",), {"axis": 1})
@@ -71,15 +70,7 @@ def test_the_largest_cost_of_a_tensor_is_in_its_figures() -> None:
 @pytest.fixture
 def joined(work: Path) -> Path:
     """Two branches of which one is fifty times as large, joined before a convolution."""
-    graph = """(float[1,3,8,8] x) => (float[1,4,8,8] z) {
-      a = Conv(x, w)
-      b = Conv(x, v)
-      y = Concat <axis=1> (a, b)
-      z = Conv(y, u)
-    }"""
-    rng = np.random.default_rng(1)
-    weights = {"w": rng.normal(0, 50, (2, 3, 1, 1)), "v": rng.normal(0, 1, (2, 3, 1, 1)), "u": (4, 4, 1, 1)}
-    return tiny.save(work / "m.onnx", graph, weights)
+    return two_branches(work / "m.onnx", 50, 1)
 
 
 def test_explain_tells_what_a_tie_costs(joined: Path) -> None:
