@@ -42,6 +42,12 @@ class Operator:
         return f"{type(self).__name__}({shown})"
 
 
+class Unpacked(tuple[Any, ...]):
+    """Several values that the next operator of a sequence gets as separate arguments; a plain tuple stays one."""
+
+    __slots__ = ()
+
+
 def field_names(cls: type[Operator]) -> tuple[str, ...]:
     """The fields of an operator class, those of its bases first; `name` and what starts with `_` are not shown."""
     found: dict[str, None] = {}
