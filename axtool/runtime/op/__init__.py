@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from axtool.runtime.op.combinators import Constant, ForEach, Identity, Itemgetter, Pack, Par, Seq, Unpack
 from axtool.runtime.op.operator import Operator, registered
 
-__all__ = ["Operator"]
+seq, par, unpack, pack, itemgetter, identity = Seq, Par, Unpack, Pack, Itemgetter, Identity
+constant, for_each = Constant, ForEach
+
+__all__ = [
+    "Constant", "ForEach", "Identity", "Itemgetter", "Operator", "Pack", "Par", "Seq", "Unpack",
+    "constant", "for_each", "identity", "itemgetter", "pack", "par", "seq", "unpack",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

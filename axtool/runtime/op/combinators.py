@@ -1,0 +1,175 @@
+"""Operators that hold operators: one after another, side by side, once for each element; and what moves values between.
+
+A sequence passes what a step returns to the next one as its only argument. `Unpacked` values become separate
+arguments; a plain tuple stays one, until `unpack()`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from axtool.runtime.op.operator import Operator, Unpacked
+
+Step = Operator | Callable[..., Any]
+_S = TypeVar("_S", bound="Seq")
+
+
+class Seq(Operator):
+    """Operators one after another. Calling it runs them all and gives what the last one returns.
+
+    A sequence inside a sequence without a name is spread out, so that `operators` lists single steps in order.
+    """
+
+    steps: tuple[Operator, ...]
+
+    def __init__(self, *operators: Step, name: str = "") -> None:
+        self.steps = tuple(_spread(operators))
+        super().__init__(name=name)
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The steps, in order."""
+        return self.steps
+
+    def __call__(self, *values: Any) -> Any:
+        for operator in self.steps:
+            values = arguments(operator(*values))
+        return values[0] if len(values) == 1 else Unpacked(values)
+
+    def copy(self: _S) -> _S:
+        """The same steps in a new sequence: to change one of them leaves this one alone."""
+        made = copy.copy(self)
+        made.steps = tuple(copy.copy(operator) for operator in self.steps)
+        return made
+
+    def __repr__(self) -> str:
+        return _block(type(self).__name__, self.name, self.operators)
+
+
+class Par(Operator):
+    """Operators side by side, each given the same values.
+
+    The results are a named tuple when every branch has a name, else separate arguments of the next operator.
+    """
+
+    branches: tuple[Operator, ...]
+
+    def __init__(self, *branches: Step, name: str = "") -> None:
+        self.branches = tuple(as_operator(branch) for branch in branches)
+        names = [branch.name for branch in self.branches]
+        if len(set(filter(None, names))) < len(list(filter(None, names))):
+            raise ValueError(f"par: two branches have the same name: {', '.join(names)}")
+        self._made = namedtuple("Par", names) if names and all(names) else None
+        super().__init__(name=name)
+
+    def __call__(self, *values: Any) -> Any:
+        results = [branch(*values) for branch in self.branches]
+        return Unpacked(results) if self._made is None else self._made(*results)
+
+    def __repr__(self) -> str:
+        return _block("Par", self.name, self.branches)
+
+
+class Unpack(Operator):
+    """A tuple or list as separate arguments of the next operator."""
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        if not isinstance(values, (tuple, list)):
+            raise TypeError(f"unpack wants a tuple or a list, got {type(values).__name__}")
+        return Unpacked(values)
+
+
+class Pack(Operator):
+    """Separate arguments as one tuple."""
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        return tuple(values)
+
+
+class Itemgetter(Operator):
+    """The element of an index, or the elements of a slice. Separate arguments count as one tuple."""
+
+    index: int | slice | str
+
+    def __call__(self, *values: Any) -> Any:
+        whole: Any = values[0] if len(values) == 1 else values
+        return whole[self.index]
+
+
+class Identity(Operator):
+    """What it is given."""
+
+    def __call__(self, *values: Any) -> Any:
+        return values[0] if len(values) == 1 else Unpacked(values)
+
+
+class Constant(Operator):
+    """Always the same value, whatever it is given."""
+
+    value: Any
+
+    def __call__(self, *values: Any) -> Any:
+        return self.value
+
+
+class Function(Operator):
+    """A plain function as a step."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *values: Any) -> Any:
+        return self.function(*values)
+
+
+class Each(NamedTuple):
+    """What `for_each` gives: the elements, and what the operators made of each."""
+
+    input: list[Any]
+    output: list[Any]
+
+
+class ForEach(Operator):
+    """Run operators on every element of a list."""
+
+    body: Seq
+
+    def __init__(self, *operators: Step, name: str = "") -> None:
+        self.body = Seq(*operators)
+        super().__init__(name=name)
+
+    def __call__(self, values: Iterable[Any]) -> Each:
+        items = list(values)
+        return Each(items, [self.body(item) for item in items])
+
+
+def arguments(result: Any) -> tuple[Any, ...]:
+    """What the next operator of a sequence is called with."""
+    return tuple(result) if isinstance(result, Unpacked) else (result,)
+
+
+def as_operator(step: Step) -> Operator:
+    """An operator as it is; a function as a step. Raises TypeError for what cannot be called."""
+    if isinstance(step, Operator):
+        return step
+    if callable(step) and not isinstance(step, type):
+        return Function(step)
+    what = f"the class {step.__name__}; make one: {step.__name__}()" if isinstance(step, type) else repr(step)
+    raise TypeError(f"a pipeline is made of operators and functions, got {what}")
+
+
+def _spread(steps: Iterable[Step]) -> Iterable[Operator]:
+    for step in steps:
+        operator = as_operator(step)
+        if type(operator) is Seq and not operator.name:
+            yield from operator.operators
+        else:
+            yield operator
+
+
+def _block(kind: str, name: str, inside: Sequence[Operator]) -> str:
+    lines = "".join(f"\n{line}" for operator in inside for line in f"{operator!r},".splitlines())
+    head = f"{name!r}: {kind}" if name else kind
+    return f"{head}({lines.replace(chr(10), chr(10) + '  ')}\n)" if inside else f"{head}()"
