@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from axtool.runtime import mega, op
+    from axtool.runtime.postamble import Postamble
     from axtool.runtime.tensor_info import TensorInfo
 
-__all__ = ["TensorInfo", "mega", "op"]
+__all__ = ["Postamble", "TensorInfo", "mega", "op"]
 
-_HOMES = {"TensorInfo": "axtool.runtime.tensor_info"}
+_HOMES = {"Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info"}
 
 
 def __getattr__(name: str) -> Any:

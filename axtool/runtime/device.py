@@ -21,6 +21,7 @@ from axtool.sim.images import (
     numbers_of,
     open_plan,
     read_tensor,
+    stored_pixels,
     write_tensor,
 )
 from axtool.types import Plan, Tensor
@@ -58,6 +59,29 @@ class DeviceSession:
         """Numbers (1, h, w, c) -> float32 of the ONNX shape."""
         tensor = self.program.tensors[name]
         return to_onnx(dequantize(q, tensor.format), tensor)
+
+    def buffer_shape(self, name: str) -> tuple[int, int, int, int]:
+        """(1, h, w, c) of the buffer of an input or output, in numbers, with the channels that pad a pixel."""
+        tensor = self.program.tensors[name]
+        h, w, _ = tensor.numbers
+        return 1, h, w, self._pixels(name).shape[2] // tensor.number_bytes
+
+    def padded(self, name: str, array: NDArray[Any]) -> Numbers:
+        """float32 of the ONNX shape -> the buffer of an input: quantized, then padded with the zero point."""
+        tensor, numbers = self.program.tensors[name], self.quantize(name, array)
+        buffer = np.full(self.buffer_shape(name), tensor.format.zero_point[0], numbers.dtype)
+        assign_pixels(buffer[..., : numbers.shape[-1]], numbers)
+        return buffer
+
+    def run_buffers(self, inputs: Mapping[str, Numbers]) -> dict[str, Numbers]:
+        """Padded buffers in and out, (1, h, w, c). Those that come out are views: the next run writes them anew."""
+        for name in self.program.inputs:
+            self._pixels(name)[...] = inputs[name][0].view(np.uint8)
+        self.engine.run(self._memories["ext"], self._memories["ocm"], None)
+        return {name: numbers_of(self._pixels(name)[None], self.program.tensors[name]) for name in self.program.outputs}
+
+    def _pixels(self, name: str) -> NDArray[np.uint8]:
+        return stored_pixels(self._memories, host_slot(self.plan, name), self.program.tensors[name])
 
     def run_quantized(self, inputs: Mapping[str, Numbers], watch: Sequence[str] = ()) -> dict[str, Numbers]:
         """Numbers (1, h, w, c) in and out; `watch` names further tensors to copy out as they are made.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.errors import EnvironmentFault, UsageError, nearest
-from axtool.host_errors import SILENT, run_error, words
+from axtool.host_errors import SILENT, run_error, session_error, words
 from axtool.runtime.device import DeviceSession
 from axtool.sim.engine import native_available
 from axtool.types import TensorSpec
@@ -48,20 +48,34 @@ class HostSession:
     """
 
     def __init__(self, stage: HostStage) -> None:
-        import onnxruntime as ort
-
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = SILENT
+        self._where = _stage(stage)
         try:
-            self._session = ort.InferenceSession(stage.onnx, options, providers=["CPUExecutionProvider"])
+            self._session = _open(stage.onnx, ["CPUExecutionProvider"])
         except Exception as error:
             text = f"a host stage does not load: {words(error)}"
-            raise UsageError(text, where=_stage(stage), code="bad-host-stage") from error
-        self._where = _stage(stage)
+            raise UsageError(text, where=self._where, code="bad-host-stage") from error
         self.inputs, self.outputs = stage.inputs, stage.outputs
         _same_names("input", self.inputs, [value.name for value in self._session.get_inputs()])
         _same_names("output", self.outputs, [value.name for value in self._session.get_outputs()])
+
+    @classmethod
+    def of_file(cls, path: Path, providers: Sequence[str]) -> HostSession:
+        """A whole ONNX file. Raises AxError where onnxruntime refuses it."""
+        made = cls.__new__(cls)
+        made._where = str(path)
+        try:
+            made._session = _open(str(path), providers)
+        except Exception as error:
+            raise session_error(error, str(path)) from error
+        made.inputs = tuple(value.name for value in made._session.get_inputs())
+        made.outputs = tuple(value.name for value in made._session.get_outputs())
+        return made
+
+    @property
+    def specs(self) -> dict[str, TensorSpec]:
+        """Name, shape and type of every input and output."""
+        values = [*self._session.get_inputs(), *self._session.get_outputs()]
+        return {value.name: TensorSpec(value.name, tuple(value.shape), numpy_name(value.type)) for value in values}
 
     def run(self, values: Mapping[str, NDArray[Any]]) -> Arrays:
         """The outputs by name. Raises UsageError where an op refuses the numbers it is given."""
@@ -74,6 +88,21 @@ class HostSession:
             text = f"a host stage fails on this input: {words(error)}"
             raise UsageError(text, where=self._where, code="host-stage-failed") from error
         return dict(zip(self.outputs, results, strict=True))
+
+
+def _open(source: bytes | str, providers: Sequence[str]) -> Any:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = SILENT
+    return ort.InferenceSession(source, options, providers=list(providers))
+
+
+def numpy_name(onnx_type: str) -> str:
+    """`tensor(float)` -> `float32`."""
+    inner = onnx_type.removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32", "double": "float64"}.get(inner, inner)
 
 
 def _stage(stage: HostStage) -> str:

@@ -80,7 +80,7 @@ def write_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: 
     if values.shape != shape or values.dtype != kind:
         raise ValueError(f"'{tensor.name}' is {kind} {shape}, got {values.dtype} {values.shape}")
     stored = values[0] if kind == "int8" else np.ascontiguousarray(values[0].astype("<i2"))
-    pixels = _pixels(memories, slot, tensor)
+    pixels = stored_pixels(memories, slot, tensor)
     pixels.reshape(-1)[:] = tensor.format.zero_point[0] & 0xFF
     assign_pixels(pixels[:, :, : tensor.shape[3]], stored.view(np.uint8))
 
@@ -96,7 +96,7 @@ def assign_pixels(to: NDArray[Any], values: NDArray[Any]) -> None:
 
 def read_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> Numbers:
     """A copy of the numbers that are stored: (1, h, w, c)."""
-    pixels = _pixels(memories, slot, tensor)
+    pixels = stored_pixels(memories, slot, tensor)
     return numbers_of(pixels[None, :, :, : tensor.shape[3]].copy(), tensor)
 
 
@@ -107,7 +107,7 @@ def numbers_of(stored: NDArray[np.uint8], tensor: Tensor) -> Numbers:
     return np.asarray(stored.view("<i2"), np.int16)
 
 
-def _pixels(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:
+def stored_pixels(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:
     """The whole slot as (h, w, bytes of a pixel), in place."""
     _, h, w, c = tensor.shape
     pixel = slot.size // (h * w)

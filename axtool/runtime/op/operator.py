@@ -22,11 +22,13 @@ class Operator:
 
     name: str = field(default="", kw_only=True)
     postamble_slot: ClassVar[str | None] = None
+    _writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register(cls)
-        if "__init__" not in cls.__dict__:
+        cls._writes_init = cls._writes_init or "__init__" in cls.__dict__
+        if not cls._writes_init:
             dataclass(eq=False, repr=False)(cls)
 
     def __call__(self, *values: Any) -> Any:

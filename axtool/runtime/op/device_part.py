@@ -1,0 +1,192 @@
+"""The device part of an artefact: from the first device stage to the last, with the host stages between them.
+
+What flows into it are *lanes*: padded, quantized buffers for the tensors that the first device stage reads, and float
+arrays for what a later stage or the postamble reads from before the device. What flows out are the device's buffers
+that leave it, and the float arrays that pass by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.artefact.stages import Artefact, DeviceStage, HostStage
+from axtool.ops.arithmetic import dequantize, quantize_host
+from axtool.runtime.device import DeviceSession, to_onnx, to_stored
+from axtool.runtime.model import HostSession
+from axtool.runtime.tensor_info import TensorInfo
+from axtool.types import QFormat, Tensor, TensorSpec
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One value at the border of the device part: a buffer of `tensor`, or a float array where `tensor` is None."""
+
+    name: str
+    info: TensorInfo
+    tensor: Tensor | None
+
+    def quantize(self, array: Array) -> Array:
+        """float32 of the ONNX shape, or of NHWC where that is another order -> numbers (1, h, w, c)."""
+        if self.tensor is None:
+            return array
+        numbers = quantize_host(np.asarray(array, np.float32), self.tensor.format)
+        stored = (1, *self.tensor.numbers)
+        return numbers if numbers.shape == stored else to_stored(numbers, self.tensor)
+
+    def dequantize(self, numbers: Array) -> Array:
+        """Numbers (1, h, w, c) -> float32 in the same order."""
+        return numbers if self.tensor is None else dequantize(numbers, self.tensor.format)
+
+    def align(self, array: Array) -> Array:
+        """float32 (1, h, w, c) -> the ONNX tensor."""
+        return array if self.tensor is None else to_onnx(array, self.tensor)
+
+
+def cut(artefact: Artefact) -> tuple[tuple[HostStage, ...], tuple[HostStage | DeviceStage, ...], tuple[HostStage, ...]]:
+    """(preamble, device part, postamble). Raises ValueError for a model without a device stage."""
+    kinds = [isinstance(stage, DeviceStage) for stage in artefact.stages]
+    if not any(kinds):
+        raise ValueError("nothing of this model runs on the device")
+    first, end = kinds.index(True), len(kinds) - kinds[::-1].index(True)
+    return _host_only(artefact.stages[:first]), artefact.stages[first:end], _host_only(artefact.stages[end:])
+
+
+class DevicePart:
+    """The stages between preamble and postamble, ready to run. Not for use from two threads at once."""
+
+    def __init__(
+        self,
+        artefact: Artefact,
+        specs: Mapping[str, TensorSpec],
+        *,
+        engine: str = "native",
+        threads: int = 1,
+        isa: str = "auto",
+    ) -> None:
+        """`specs` are what is known of tensors of the host: inputs and outputs of the model and of its preamble.
+
+        Raises ValueError for an artefact without a device stage.
+        """
+        _, stages, after = cut(artefact)
+        self._stages: list[DeviceSession | HostSession] = [
+            DeviceSession(stage.plan, engine=engine, threads=threads, isa=isa)
+            if isinstance(stage, DeviceStage)
+            else HostSession(stage)
+            for stage in stages
+        ]
+        self._first = self._device(0)
+        specs = dict(specs)
+        for stage in self._stages:
+            specs |= {} if isinstance(stage, DeviceSession) else stage.specs
+        made_here = {name for stage in self._stages for name in _outputs(stage)}
+        read_after = [name for stage in after for name in stage.inputs]
+        wanted = [*read_after, *(spec.name for spec in artefact.outputs)]
+        made_after = {name for stage in after for name in stage.outputs}
+        read_later = [name for stage in self._stages[1:] for name in _inputs(stage)]
+        passing = [name for name in dict.fromkeys([*read_later, *wanted]) if name not in made_here | made_after]
+        self.inputs = tuple(
+            [_device_lane(self._first, name) for name in self._first.program.inputs]
+            + [_float_lane(specs, name) for name in passing]
+        )
+        leaving = [name for name in dict.fromkeys(_in_order(self._stages)) if name in set(wanted)]
+        self.outputs = tuple(
+            [self._lane_out(specs, name) for name in leaving]
+            + [_float_lane(specs, name) for name in passing if name in set(wanted)]
+        )
+
+    def run(self, values: Sequence[Array]) -> list[Array]:
+        """Buffers and arrays of `inputs` -> those of `outputs`. Buffers are views of the device's memory: the next run
+        writes them anew. Raises ValueError for a value of another shape or type.
+        """
+        if len(values) != len(self.inputs):
+            raise ValueError(f"the device part takes {len(self.inputs)} values, got {len(values)}")
+        known: dict[str, Array] = {}
+        buffers: dict[str, Array] = {}
+        for lane, value in zip(self.inputs, values, strict=True):
+            if value.shape != lane.info.shape or value.dtype != lane.info.dtype:
+                raise ValueError(
+                    f"'{lane.name}' wants {lane.info.dtype} {lane.info.shape}, got {value.dtype} {value.shape}"
+                )
+            (known if lane.tensor is None else buffers)[lane.name] = value
+        buffers = self._first.run_buffers(buffers)
+        lanes = {name: _device_lane(self._first, name) for name in buffers}
+        for stage in self._stages[1:]:
+            for name in _inputs(stage):
+                if name not in known:
+                    lane = lanes[name]
+                    known[name] = lane.align(lane.dequantize(buffers[name][lane.info.inside]))
+            if isinstance(stage, DeviceSession):
+                made = stage.run_buffers({name: stage.padded(name, known[name]) for name in stage.program.inputs})
+                buffers |= made
+                lanes |= {name: _device_lane(stage, name) for name in made}
+            else:
+                known |= stage.run(known)
+        return [(known if lane.tensor is None else buffers)[lane.name] for lane in self.outputs]
+
+    def _device(self, index: int) -> DeviceSession:
+        stage = self._stages[index]
+        assert isinstance(stage, DeviceSession)
+        return stage
+
+    def _lane_out(self, specs: Mapping[str, TensorSpec], name: str) -> Lane:
+        for stage in self._stages:
+            if isinstance(stage, DeviceSession) and name in stage.program.outputs:
+                return _device_lane(stage, name)
+        return _float_lane(specs, name)
+
+
+def info_of(tensor: Tensor, shape: Sequence[int]) -> TensorInfo:
+    """The buffer of a device tensor: numbers (1, h, w, c) inside, channels padded to those of `shape`."""
+    padding = [(0, size - inside) for size, inside in zip(shape, (1, *tensor.numbers), strict=True)]
+    scale, zero_point = _scale(tensor.format)
+    return TensorInfo(shape, _DTYPES[tensor.format.kind], tensor.name, padding, scale, zero_point)
+
+
+_DTYPES: Mapping[str, type[np.generic]] = {
+    "int8": np.int8, "int16": np.int16, "int32": np.int32, "fx32": np.int32, "fp16": np.float16, "float32": np.float32,
+}  # fmt: skip
+
+
+def _scale(fmt: QFormat) -> tuple[Any, Any]:
+    if fmt.kind == "fx32":
+        return 2.0 ** -(fmt.fraction_bits or 0), 0
+    if not fmt.scale:
+        return 1.0, 0
+    scale = fmt.scale[0] if len(fmt.scale) == 1 else np.array(fmt.scale, np.float32)
+    zero_point = fmt.zero_point[0] if len(fmt.zero_point) == 1 else np.array(fmt.zero_point, np.int32)
+    return scale, zero_point
+
+
+def _device_lane(stage: DeviceSession, name: str) -> Lane:
+    tensor = stage.program.tensors[name]
+    return Lane(name, info_of(tensor, stage.buffer_shape(name)), tensor)
+
+
+def _float_lane(specs: Mapping[str, TensorSpec], name: str) -> Lane:
+    """A tensor that stays on the host."""
+    if name not in specs:
+        raise ValueError(f"nothing says what '{name}' looks like")
+    return Lane(name, TensorInfo(specs[name].shape, specs[name].dtype, name), None)
+
+
+def _host_only(stages: Sequence[HostStage | DeviceStage]) -> tuple[HostStage, ...]:
+    return tuple(stage for stage in stages if isinstance(stage, HostStage))
+
+
+def _inputs(stage: DeviceSession | HostSession) -> tuple[str, ...]:
+    return stage.program.inputs if isinstance(stage, DeviceSession) else stage.inputs
+
+
+def _outputs(stage: DeviceSession | HostSession) -> tuple[str, ...]:
+    return stage.program.outputs if isinstance(stage, DeviceSession) else stage.outputs
+
+
+def _in_order(stages: Sequence[DeviceSession | HostSession]) -> list[str]:
+    return [name for stage in stages for name in _outputs(stage)]

@@ -1,0 +1,227 @@
+"""`op.load`: a compiled model as a sequence of operators, with the postamble that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axtool.artefact import axm
+from axtool.artefact.stages import Artefact
+from axtool.errors import AxError
+from axtool.runtime.op.combinators import Seq, arguments
+from axtool.runtime.op.device_ops import (
+    AxRuntimeModel,
+    Depad,
+    Dequant,
+    NchwToNhwc,
+    Pad,
+    Quant,
+    _AlignToModelOutput,
+    _ListUnpack,
+    is_nchw,
+)
+from axtool.runtime.op.device_part import DevicePart, Lane, cut
+from axtool.runtime.op.onnx_model import OnnxModel
+from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.postamble import Postamble
+from axtool.runtime.tensor_info import TensorInfo
+from axtool.types import TensorSpec
+
+
+class LoadedSeq(Seq):
+    """What `op.load` gives: the operators of one compiled model. `artefact` is what the file holds."""
+
+    def __init__(
+        self,
+        *operators: Operator,
+        path: Path,
+        artefact: Artefact,
+        postamble: Postamble | None = None,
+        infos: Sequence[TensorInfo] = (),
+        name: str = "",
+    ) -> None:
+        """`infos` are what the last operator, a kernel, is given; empty without one."""
+        super().__init__(*operators, name=name)
+        self.path, self.artefact, self.postamble, self.infos = path, artefact, postamble, tuple(infos)
+
+    @property
+    def kernel(self) -> Operator | None:
+        """The kernel that restores the outputs, where there is one."""
+        return self.steps[-1] if self.infos else None
+
+    def __call__(self, *values: Any) -> Any:
+        for step in self.steps:
+            try:
+                values = arguments(step(*values))
+            except Exception as error:
+                if step is not self.kernel:
+                    raise
+                raise RuntimeError(self._failed(step, values, error)) from error
+        return values[0] if len(values) == 1 else Unpacked(values)
+
+    def _failed(self, kernel: Operator, values: Sequence[Any], error: Exception) -> str:
+        shown = ", ".join(
+            f"{info.name} {value.dtype} {list(np.shape(value))}"
+            for info, value in zip(self.infos, values, strict=False)
+        )
+        made = ", ".join(f"'{spec.name}'" for spec in self.artefact.outputs)
+        return (
+            f"{self.path}: kernel {type(kernel).__name__} failed while making {made} of {shown}: "
+            f"{type(error).__name__}: {error}"
+        )
+
+
+def load(
+    file: str | Path,
+    *,
+    name: str = "",
+    using_postamble: Postamble | None = None,
+    engine: str = "native",
+    threads: int = 1,
+) -> LoadedSeq:
+    """A compiled model, ready to run on the simulated device.
+
+    Without a Postamble, or with an empty one, the postamble graph runs in onnxruntime. Raises ValueError or ImportError
+    for a kernel that does not fit the model or is not found, AxError for a file that is not a compiled model.
+    """
+    path = Path(file)
+    return sequence_of(axm.read(path), path, using_postamble, name=name, engine=engine, threads=threads)
+
+
+def sequence_of(
+    artefact: Artefact,
+    path: Path,
+    postamble: Postamble | None = None,
+    *,
+    name: str = "",
+    engine: str = "native",
+    threads: int = 1,
+) -> LoadedSeq:
+    """The operators of an artefact that was read from `path`."""
+    kernel_class = None if postamble is None or postamble.is_empty else postamble.kernel_class()
+    before, _, _ = cut(artefact)
+    specs = {spec.name: spec for spec in (*artefact.inputs, *artefact.outputs)}
+    preamble = OnnxModel.of_stages(before, list(specs)[: len(artefact.inputs)], (), path=str(path)) if before else None
+    specs |= {} if preamble is None else preamble.specs
+    try:
+        part = DevicePart(artefact, specs, engine=engine, threads=threads)
+    except AxError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    steps: list[Operator] = _front(part, artefact, preamble)
+    steps.append(AxRuntimeModel(part, model=path.name))
+    infos: list[TensorInfo] = []
+    if kernel_class is None or postamble is None:
+        steps += _behind(part.outputs)
+        tail = _tail(artefact, part, path)
+        steps += [tail] if tail is not None else []
+    else:
+        if postamble.slot == "kernel":
+            steps += _behind(part.outputs)
+            infos = [float_info(lane) for lane in part.outputs]
+        else:
+            _refuse_host_tensors(part.outputs, kernel_class, path)
+            infos = [lane.info for lane in part.outputs]
+            steps.append(_ListUnpack())
+        kernel = _built(kernel_class, infos, input_size(artefact), postamble.params, path)
+        _refuse_other_outputs(kernel, artefact.outputs, path)
+        steps.append(kernel)
+    return LoadedSeq(*steps, path=path, artefact=artefact, postamble=postamble, infos=infos, name=name)
+
+
+def _built(
+    kernel_class: Callable[..., Operator],
+    infos: list[TensorInfo],
+    size: tuple[int, int],
+    params: Mapping[str, Any],
+    path: Path,
+) -> Operator:
+    """The kernel, made as the contract says: (output_infos, model_width, model_height, **params)."""
+    try:
+        return kernel_class(infos, *size, **params)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {getattr(kernel_class, '__name__', kernel_class)}: {error}") from error
+
+
+def input_size(artefact: Artefact) -> tuple[int, int]:
+    """(width, height) of the first input of rank 4, in front of the preamble; (0, 0) without one."""
+    for spec in artefact.inputs:
+        if len(spec.shape) == 4:
+            _, a, b, c = spec.shape
+            return (c, b) if a in (1, 3, 4) or c not in (1, 3, 4) else (b, a)
+    return 0, 0
+
+
+def float_info(lane: Lane) -> TensorInfo:
+    """What a `kernel=` kernel gets for a lane: float32 of the ONNX shape, no padding."""
+    if lane.tensor is None:
+        return lane.info
+    return TensorInfo(lane.tensor.onnx_shape, np.float32, lane.name)
+
+
+def _front(part: DevicePart, artefact: Artefact, preamble: OnnxModel | None) -> list[Operator]:
+    """What brings the model's inputs to the device."""
+    wanted = tuple(lane.name for lane in part.inputs)
+    steps: list[Operator] = []
+    if preamble is not None:
+        preamble.outputs = wanted
+        steps.append(preamble)
+    elif wanted != tuple(spec.name for spec in artefact.inputs):
+        steps.append(_Inputs(tuple(spec.name for spec in artefact.inputs), wanted))
+    if any(is_nchw(lane) for lane in part.inputs):
+        steps.append(NchwToNhwc(part.inputs))
+    return [*steps, Quant(part.inputs), Pad(part.inputs)]
+
+
+def _behind(lanes: Sequence[Lane]) -> list[Operator]:
+    return [Depad(lanes), Dequant(lanes), _AlignToModelOutput(lanes), _ListUnpack()]
+
+
+def _tail(artefact: Artefact, part: DevicePart, path: Path) -> OnnxModel | _Inputs | None:
+    """The postamble graph, or what picks the outputs where there is none and their order is another."""
+    _, _, after = cut(artefact)
+    given = tuple(lane.name for lane in part.outputs)
+    wanted = tuple(spec.name for spec in artefact.outputs)
+    if after:
+        return OnnxModel.of_stages(after, given, wanted, path=str(path))
+    return None if given == wanted else _Inputs(given, wanted)
+
+
+class _Inputs(Operator):
+    """Values picked by name: where the order in which they are given is not the one in which they are wanted."""
+
+    given: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+    def __call__(self, *values: Any) -> Any:
+        if len(values) != len(self.given):
+            raise ValueError(f"want {len(self.given)} values ({', '.join(self.given)}), got {len(values)}")
+        known = dict(zip(self.given, values, strict=True))
+        picked = [known[name] for name in self.wanted]
+        return picked[0] if len(picked) == 1 else Unpacked(picked)
+
+
+def _refuse_host_tensors(lanes: Sequence[Lane], kernel: type[Operator], path: Path) -> None:
+    names = [f"'{lane.name}'" for lane in lanes if lane.tensor is None]
+    if names:
+        raise ValueError(
+            f"{path}: {kernel.__name__}: the postamble also reads {', '.join(names)} from the host, which a fused "
+            "kernel does not get; write one for kernel=, or drop the Postamble to run the onnx tail"
+        )
+
+
+def _refuse_other_outputs(kernel: Operator, outputs: Sequence[TensorSpec], path: Path) -> None:
+    """A kernel that says what it makes must make what the model declares."""
+    made = getattr(kernel, "output_shapes", None)
+    wanted = tuple(spec.shape for spec in outputs)
+    if made is not None and tuple(map(tuple, made)) != wanted:
+        declared = ", ".join(f"{spec.name} {list(spec.shape)}" for spec in outputs)
+        would = ", ".join(str(list(shape)) for shape in made)
+        raise ValueError(
+            f"{path}: {type(kernel).__name__} would make {would}, but the model declares {declared}; "
+            f"check the kernel and its parameters, or drop the Postamble to run the onnx tail"
+        )

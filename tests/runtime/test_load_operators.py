@@ -1,0 +1,94 @@
+"""`op.load`: which operators a compiled model is made of, and that they give what the model gives."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from axtool.runtime import Postamble, op
+from axtool.runtime.model import load as load_model
+from tests.conftest import Tiny
+
+USER = "tests.runtime.kernels_of_the_user"
+FRONT = ["NchwToNhwc", "Quant", "Pad", "AxRuntimeModel"]
+BEHIND = ["Depad", "Dequant", "_AlignToModelOutput", "_ListUnpack"]
+
+
+def kinds(pipeline: op.LoadedSeq) -> list[str]:
+    return [type(operator).__name__ for operator in pipeline.operators]
+
+
+@pytest.fixture
+def image() -> np.ndarray:
+    return np.random.default_rng(3).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
+
+
+def test_the_default_tail_is_depad_dequantize_align_and_the_graph(tiny_models: Tiny) -> None:
+    assert kinds(op.load(tiny_models / "two.axm")) == [*FRONT, *BEHIND, "OnnxModel"]
+
+
+def test_a_fused_kernel_replaces_all_four(tiny_models: Tiny) -> None:
+    loaded = op.load(tiny_models / "two.axm", using_postamble=Postamble(fused_kernel=f"{USER}:TwoTails"))
+    assert kinds(loaded) == [*FRONT, "_ListUnpack", "TwoTails"]
+
+
+def test_a_kernel_of_floats_replaces_the_graph_alone(tiny_models: Tiny) -> None:
+    loaded = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:TwoTails"))
+    assert kinds(loaded) == [*FRONT, *BEHIND, "TwoTails"]
+
+
+def test_an_empty_postamble_keeps_the_graph(tiny_models: Tiny) -> None:
+    assert kinds(op.load(tiny_models / "two.axm", using_postamble=Postamble())) == [*FRONT, *BEHIND, "OnnxModel"]
+
+
+def test_the_operators_give_the_bits_of_the_compiled_model(tiny_models: Tiny, image: np.ndarray) -> None:
+    wanted = load_model(tiny_models / "two.axm").run({"image": image}).outputs
+    for got, (name, array) in zip(op.load(tiny_models / "two.axm")(image), wanted.items(), strict=True):
+        np.testing.assert_array_equal(got, array, err_msg=name)
+
+
+def test_a_fused_kernel_reads_what_its_infos_describe(tiny_models: Tiny, image: np.ndarray) -> None:
+    plain = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:TwoTails"))
+    fused = op.load(tiny_models / "two.axm", using_postamble=Postamble(fused_kernel=f"{USER}:TwoTails"))
+    for info, raw, real in zip(fused.infos, fused(image), plain(image), strict=True):
+        assert (raw.shape, raw.dtype) == (info.shape, info.dtype)
+        inside = (raw[info.inside].astype(np.float32) - info.zero_point) * np.float32(info.scale)
+        np.testing.assert_array_equal(np.moveaxis(inside, -1, 1).reshape(real.shape), real)
+
+
+def test_a_kernel_of_floats_is_told_shapes_without_padding(tiny_models: Tiny, image: np.ndarray) -> None:
+    loaded = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:TwoTails"))
+    for info, value in zip(loaded.infos, loaded(image), strict=True):
+        assert (info.shape, info.dtype) == (value.shape, np.float32)
+        assert not np.any(info.padding)
+
+
+def test_a_kernel_that_would_make_other_shapes_is_refused_with_both(tiny_models: Tiny) -> None:
+    with pytest.raises(ValueError, match=r"WrongShapes would make \[1, 2, 3\], but the model declares chances \["):
+        op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:WrongShapes"))
+
+
+def test_a_kernel_that_refuses_names_the_file_and_itself(tiny_models: Tiny) -> None:
+    wanted = re.escape(f"{tiny_models / 'two.axm'}: Refusing: reads three outputs, this model has 1")
+    with pytest.raises(ValueError, match=wanted):
+        op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:Refusing"))
+
+
+def test_a_parameter_that_a_kernel_does_not_take_is_refused_by_name(tiny_models: Tiny) -> None:
+    with pytest.raises(TypeError, match=r"two\.axm: SoftmaxTail: .* unexpected keyword argument 'axes'"):
+        op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:SoftmaxTail", axes=1))
+
+
+def test_a_kernel_that_fails_while_running_names_model_outputs_and_kernel(tiny_models: Tiny, image: np.ndarray) -> None:
+    loaded = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:Broken"))
+    with pytest.raises(
+        RuntimeError, match=r"two\.axm: kernel Broken failed while making 'chances', 'map' of .*'anchors'"
+    ):
+        loaded(image)
+
+
+def test_an_input_of_another_shape_is_refused_by_name(tiny_models: Tiny) -> None:
+    with pytest.raises(ValueError, match="input 'image' wants 1x3x8x8, got 1x3x8x9"):
+        op.load(tiny_models / "two.axm")(np.zeros((1, 3, 8, 9), np.float32))
