@@ -28,6 +28,35 @@ def windows_f32(
     x: NDArray[np.int64],
     found: NDArray[np.float32],
 ) -> None: ...
+def postamble_backends() -> list[str]: ...
+def map_s8_f32(
+    x: NDArray[np.int8],
+    kinds: NDArray[np.int32],
+    tables: NDArray[np.float32],
+    params: NDArray[np.float32],
+    grid: NDArray[np.float32] | None,
+    out: NDArray[np.float32],
+    backend: str = "auto",
+) -> None: ...
+def bins_s8_f32(
+    x: NDArray[np.int8],
+    bins: int,
+    shifted: bool,
+    kinds: NDArray[np.int32],
+    tables: NDArray[np.float32],
+    params: NDArray[np.float32],
+    out: NDArray[np.float32],
+    backend: str = "auto",
+) -> None: ...
+def boxes_f32(
+    distances: NDArray[np.float32],
+    grid: NDArray[np.float32],
+    cos: NDArray[np.float32] | None,
+    sin: NDArray[np.float32] | None,
+    stride: float,
+    out: NDArray[np.float32],
+    backend: str = "auto",
+) -> None: ...
 
 class Engine:
     def __init__(

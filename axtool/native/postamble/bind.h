@@ -1,5 +1,9 @@
-// One function for each postamble kernel: it gives the Python module the kernel's functions.
+// One function for each file of bindings: it gives the Python module what postamble kernels call.
 #pragma once
 #include <nanobind/nanobind.h>
 
-namespace axtool::postamble {}  // namespace axtool::postamble
+namespace axtool::postamble {
+
+void bind_bytes(nanobind::module_ &);
+
+}  // namespace axtool::postamble

@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from axtool.runtime.mega.ultralytics_yolo import UltralyticsYoloPostamble
+
+__all__ = ["UltralyticsYoloPostamble"]

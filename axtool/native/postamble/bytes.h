@@ -1,0 +1,53 @@
+// From the bytes of a head to floats: what the postamble kernels are made of.
+//
+// A byte has one of 256 values, so every function of one is a table of 256 floats. Some are also written so that a
+// vector unit computes them from three tables of eight entries, exp(q * s) = A[u >> 6] * B[(u >> 3) & 7] * C[u & 7] with
+// u the byte as it is stored; the table of 256 holds the very same products, so that every way gives the same bits.
+#pragma once
+#include <cstdint>
+
+namespace axtool::postamble {
+
+enum class Kind : int32_t {
+  table = 0,     // y = table[u]
+  linear = 1,    // y = (q - zero) * scale
+  logistic = 2,  // y = 1 / (1 + A * B * C)
+  grid_x = 3,    // y = ((q - zero) * scale + grid x of the pixel) * stride
+  grid_y = 4,
+  exponential = 5,  // y = A * B * C
+};
+
+struct ByteFunction {
+  Kind kind;
+  float scale, zero, stride;
+  const float *table;    // 256, by the byte as it is stored
+  const float *factors;  // 3 x 8
+};
+
+// Pixels of c bytes: h rows of w, strides in bytes.
+struct Pixels {
+  const int8_t *data;
+  int64_t h, w, c, row, pixel;
+};
+
+// Where pixel p, channel k goes: data[p * pixel + k * channel].
+struct Floats {
+  float *data;
+  int64_t pixel, channel;
+};
+
+struct Loops {
+  const char *name;
+  // Channel k of every pixel through functions[k % period]; grid is (2, h * w), or null where no function asks for it.
+  void (*map)(const Pixels &, const ByteFunction *functions, int64_t period, const float *grid, const Floats &);
+  // The expected bin of each of four sides, (4, h * w): softmax over `bins` bytes, times their numbers, summed.
+  // `shifted`: the largest byte is taken to 127 first, for scales at which exp would leave the range of a float.
+  void (*bins)(const Pixels &, int64_t bins, bool shifted, const ByteFunction &exp, float *distances);
+  // Left, top, right, bottom distances from a grid point -> centre and size, turned by an angle where cos is not null.
+  void (*boxes)(const float *distances, const float *grid, const float *cos, const float *sin, int64_t n, float stride,
+                const Floats &);
+};
+
+extern const Loops loops_portable, loops_avx2, loops_avx512;
+
+}  // namespace axtool::postamble
