@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,3 +78,27 @@ class Engine:
     def threads(self) -> int: ...
     @property
     def isa(self) -> str: ...
+
+def head_backends() -> list[str]: ...
+
+class Heads:
+    def __init__(self, backend: str = "auto", threads: int = 1) -> None: ...
+    def add_source(self, shape: Sequence[int], padding: Sequence[Sequence[int]]) -> None: ...
+    def add_target(self, floats: int) -> None: ...
+    def add_strip(
+        self,
+        kind: str,
+        places: Sequence[int],
+        columns_first: bool,
+        scale: float,
+        zero: float,
+        table: NDArray[np.float32],
+        factors: NDArray[np.float32],
+        sizes: NDArray[np.float32],
+        rows: NDArray[np.float32],
+        cols: NDArray[np.float32],
+        steps: NDArray[np.float32],
+    ) -> None: ...
+    def run(self, buffers: Sequence[NDArray[np.int8]], targets: Sequence[NDArray[np.float32]]) -> None: ...
+    @property
+    def backend(self) -> str: ...

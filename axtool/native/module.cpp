@@ -158,6 +158,7 @@ NB_MODULE(_native, m) {
   m.def("windows_f32", &windows, "image"_a, "kernel"_a, "dilation"_a, "y"_a, "x"_a, "found"_a,
         "What the taps of a convolution meet from (y, x) on, of each group: (group, window, k).");
   postamble::bind_bytes(m);
+  postamble::bind_heads(m);
   nb::class_<Engine>(m, "Engine", "Executes rows of axtool.ops.encoding; see axtool.sim.engine.open_engine.")
       .def(
           "__init__",

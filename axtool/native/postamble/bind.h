@@ -5,5 +5,6 @@
 namespace axtool::postamble {
 
 void bind_bytes(nanobind::module_ &);
+void bind_heads(nanobind::module_ &);
 
 }  // namespace axtool::postamble

@@ -1,0 +1,25 @@
+// The loops of heads.h in plain C++: everything from the tables.
+#include <cstring>
+
+#include "postamble/heads.h"
+
+namespace axtool::postamble {
+namespace portable {
+
+struct Wide {
+  static constexpr int64_t kWidth = 1;
+  struct Looked {
+    explicit Looked(const Strip &strip) : table(strip.table.data()) {}
+    void store(const uint8_t *q, float *out) const { *out = table[*q]; }
+    const float *table;
+  };
+  using Affine = Looked;
+  using Sigmoid = Looked;
+};
+#include "postamble/heads.inc"
+
+}  // namespace portable
+
+const HeadLoops heads_portable = {"scalar", portable::row};
+
+}  // namespace axtool::postamble

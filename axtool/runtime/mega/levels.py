@@ -1,0 +1,88 @@
+"""Which device tensor is which: the tensors of a dense head, grouped by grid and told apart by their widths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from axtool.errors import nearest
+from axtool.runtime.mega.checks import DROP, named
+from axtool.runtime.tensor_info import TensorInfo
+
+
+@dataclass(frozen=True)
+class Level:
+    """One grid: its rows and columns, the anchors of a cell, and the tensor of each role by index."""
+
+    rows: int
+    cols: int
+    anchors: int
+    index: Mapping[str, int]
+
+    @property
+    def boxes(self) -> int:
+        """Rows of the output that this level makes."""
+        return self.rows * self.cols * self.anchors
+
+
+def find_levels(
+    infos: Sequence[TensorInfo], widths: Mapping[str, int], tensor_roles: Sequence[str] | None, parameters: str
+) -> list[Level]:
+    """The levels, largest grid first. `widths` says how many channels an anchor has in the tensor of each role.
+
+    `parameters` are the words for what to check. Raises ValueError where the tensors do not fit, or look the same.
+    """
+    roles = _checked_roles(infos, widths, tensor_roles)
+    grids: dict[tuple[int, int], list[int]] = {}
+    for index, info in enumerate(infos):
+        grids.setdefault((info.unpadded_shape[1], info.unpadded_shape[2]), []).append(index)
+    found = []
+    for grid in sorted(grids, key=lambda grid: -math.prod(grid)):
+        members = grids[grid]
+        listed = ", ".join(named(infos[i], i) for i in members)
+        if len(members) != len(widths):
+            raise ValueError(
+                f"grid {grid[0]} x {grid[1]} has {len(members)} outputs ({listed}), want {len(widths)}: "
+                f"{', '.join(widths)}; {DROP}"
+            )
+        anchors, rest = divmod(sum(infos[i].unpadded_shape[3] for i in members), sum(widths.values()))
+        by_width = {role: width * anchors for role, width in widths.items()}
+        channels = sorted(infos[i].unpadded_shape[3] for i in members)
+        if rest or anchors == 0 or channels != sorted(by_width.values()):
+            wanted = ", ".join(f"{width} for each anchor ({role})" for role, width in widths.items())
+            raise ValueError(f"{listed}: channels {channels}, want {wanted}; check {parameters}, or {DROP}")
+        found.append(Level(*grid, anchors, _index(infos, members, by_width, roles)))
+    return found
+
+
+def _checked_roles(
+    infos: Sequence[TensorInfo], widths: Mapping[str, int], tensor_roles: Sequence[str] | None
+) -> Sequence[str] | None:
+    if tensor_roles is None:
+        return None
+    for role in tensor_roles:
+        if role not in widths:
+            raise ValueError(f"there is no role '{role}'; {nearest(role, list(widths))}")
+    if len(tensor_roles) != len(infos):
+        raise ValueError(f"tensor_roles has {len(tensor_roles)} roles for {len(infos)} outputs, want one for each")
+    return tensor_roles
+
+
+def _index(
+    infos: Sequence[TensorInfo], members: Sequence[int], by_width: Mapping[str, int], roles: Sequence[str] | None
+) -> dict[str, int]:
+    """The tensor of each role, from the roles that were given or from the widths."""
+    found: dict[str, int] = {}
+    for role, width in by_width.items():
+        fits = [i for i in members if infos[i].unpadded_shape[3] == width and (roles is None or roles[i] == role)]
+        if len(fits) > 1:
+            alike = " and ".join(named(infos[i], i) for i in fits)
+            raise ValueError(
+                f"cannot tell {alike} apart: both are {width} wide; give tensor_roles, one of "
+                f"{', '.join(by_width)} for each output in output order"
+            )
+        if not fits:
+            raise ValueError(f"tensor_roles: no output of {width} channels has the role '{role}' in its grid")
+        found[role] = fits[0]
+    return found
