@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from axtool.runtime.mega.anchored_yolo import AnchoredYoloPostamble
+from axtool.runtime.mega.classification import ClassificationPostamble
 from axtool.runtime.mega.dense_head import DenseHeadPostamble
 from axtool.runtime.mega.retina_face import RetinaFacePostamble
 from axtool.runtime.mega.ssd import SsdPostamble
 from axtool.runtime.mega.ultra_face import UltraFacePostamble
-from axtool.runtime.mega.classification import ClassificationPostamble
 from axtool.runtime.mega.ultralytics_yolo import UltralyticsYoloPostamble
 
 __all__ = [
     "AnchoredYoloPostamble",
+    "ClassificationPostamble",
     "DenseHeadPostamble",
     "RetinaFacePostamble",
     "SsdPostamble",
