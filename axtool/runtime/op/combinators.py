@@ -11,6 +11,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from axtool.runtime import geometry
 from axtool.runtime.op.operator import Operator, Unpacked
 
 Step = Operator | Callable[..., Any]
@@ -35,8 +36,9 @@ class Seq(Operator):
         return self.steps
 
     def __call__(self, *values: Any) -> Any:
-        for operator in self.steps:
-            values = arguments(operator(*values))
+        with geometry.frame_of(values):
+            for operator in self.steps:
+                values = arguments(operator(*values))
         return values[0] if len(values) == 1 else Unpacked(values)
 
     def copy(self: _S) -> _S:
@@ -66,7 +68,15 @@ class Par(Operator):
         super().__init__(name=name)
 
     def __call__(self, *values: Any) -> Any:
-        results = [branch(*values) for branch in self.branches]
+        results, frames = [], []
+        for branch in self.branches:
+            with geometry.branch() as frame:
+                before = None if frame is None else frame.matrix
+                results.append(branch(*values))
+                if frame is not None and frame.matrix is not before:
+                    frames.append(frame)
+        if frames:  # what follows is about the pixels of the first branch that moved any
+            geometry.adopt(frames[0])
         return Unpacked(results) if self._made is None else self._made(*results)
 
     def __repr__(self) -> str:

@@ -183,8 +183,10 @@ def _checked(lanes: Sequence[Lane], values: Sequence[Any]) -> list[Array]:
         names = ", ".join(lane.name for lane in lanes)
         raise ValueError(f"the model takes {len(lanes)} inputs ({names}), got {len(values)}")
     arrays = [np.asarray(value) for value in values]
-    for lane, array in zip(lanes, arrays, strict=True):
+    for index, (lane, array) in enumerate(zip(lanes, arrays, strict=True)):
         wanted = lane.info.shape if lane.tensor is None else lane.tensor.onnx_shape
+        if (1, *array.shape) == wanted:  # one picture, without its batch of one
+            array = arrays[index] = array[None]
         if array.shape != wanted:
             raise ValueError(f"input '{lane.name}' wants {_by(wanted)}, got {_by(array.shape)}")
     return arrays
