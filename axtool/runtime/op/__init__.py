@@ -5,11 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from axtool.runtime.geometry import frame_context
+from axtool.runtime.op.ax_results import (
+    AxClassification,
+    AxDepthMap,
+    AxDetection,
+    AxObb,
+    AxPose,
+    AxSegmentation,
+    AxSemanticSegmentation,
+)
 from axtool.runtime.op.combinators import Constant, ForEach, Identity, Itemgetter, Pack, Par, Seq, Unpack
+from axtool.runtime.op.decode import (
+    DecodeDetections,
+    DecodeObb,
+    DecodePose,
+    DecodeRetinaFace,
+    DecodeSegmentation,
+    DecodeSemanticSegmentation,
+    DecodeSsd,
+)
 from axtool.runtime.op.device_ops import AxRuntimeModel, Depad, Dequant, NchwToNhwc, Pad, Quant
 from axtool.runtime.op.load import LoadedSeq, load
 from axtool.runtime.op.onnx_model import OnnxModel
 from axtool.runtime.op.operator import Operator, registered
+from axtool.runtime.op.postprocess import Filter, Nms, ProtoToMask, Softmax, SortBy, Split, ToImageSpace, Top1, TopK
 from axtool.runtime.op.tensors import (
     ContrastNormalize,
     LinearScaling,
@@ -33,17 +52,34 @@ center_crop, color_convert, letterbox, perspective, resize = CenterCrop, ColorCo
 contrast_normalize, linear_scaling, normalize = ContrastNormalize, LinearScaling, Normalize
 to_dtype, to_image_tensor, to_tensor = ToDtype, ToImageTensor, ToTensor
 centercrop, linearscaling, todtype, toimage, totensor = CenterCrop, LinearScaling, ToDtype, ToImageTensor, ToTensor
+ax_classification, ax_depth_map, ax_detection, ax_obb = AxClassification, AxDepthMap, AxDetection, AxObb
+ax_pose, ax_segmentation, ax_semantic_segmentation = AxPose, AxSegmentation, AxSemanticSegmentation
+axclassification, axdepthmap, axdetection, axobb = AxClassification, AxDepthMap, AxDetection, AxObb
+axpose, axsegmentation = AxPose, AxSegmentation
+decode_detections, decode_obb, decode_pose = DecodeDetections, DecodeObb, DecodePose
+decode_retina_face, decode_segmentation = DecodeRetinaFace, DecodeSegmentation
+decode_semantic_segmentation, decode_ssd = DecodeSemanticSegmentation, DecodeSsd
+filter, nms, proto_to_mask, softmax, sort_by, split = Filter, Nms, ProtoToMask, Softmax, SortBy, Split
+to_image_space, top1, top_k, topk, foreach = ToImageSpace, Top1, TopK, TopK, ForEach
 seq, par, unpack, pack, itemgetter, identity = Seq, Par, Unpack, Pack, Itemgetter, Identity
 constant, for_each, onnx_model = Constant, ForEach, OnnxModel
 
 __all__ = [
-    "AxRuntimeModel", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "Depad", "Dequant", "ForEach",
-    "Identity", "InterpolationMode", "Itemgetter", "Letterbox", "LinearScaling", "LoadedSeq", "NchwToNhwc",
-    "Normalize", "OnnxModel", "Operator", "Pack", "Pad", "Par", "Perspective", "Quant", "Resize", "Seq",
-    "TensorLayout", "ToDtype", "ToImageTensor", "ToTensor", "Unpack", "center_crop", "centercrop", "color_convert",
-    "colorconvert", "constant", "contrast_normalize", "for_each", "frame_context", "identity", "itemgetter",
-    "letterbox", "linear_scaling", "linearscaling", "load", "normalize", "onnx_model", "pack", "par", "perspective",
-    "resize", "seq", "to_dtype", "to_image_tensor", "to_tensor", "todtype", "toimage", "totensor", "unpack",
+    "AxClassification", "AxDepthMap", "AxDetection", "AxObb", "AxPose", "AxRuntimeModel", "AxSegmentation",
+    "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "DecodeDetections",
+    "DecodeObb", "DecodePose", "DecodeRetinaFace", "DecodeSegmentation", "DecodeSemanticSegmentation", "DecodeSsd",
+    "Depad", "Dequant", "Filter", "ForEach", "Identity", "InterpolationMode", "Itemgetter", "Letterbox",
+    "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize", "OnnxModel", "Operator", "Pack", "Pad", "Par",
+    "Perspective", "ProtoToMask", "Quant", "Resize", "Seq", "Softmax", "SortBy", "Split", "TensorLayout", "ToDtype",
+    "ToImageSpace", "ToImageTensor", "ToTensor", "Top1", "TopK", "Unpack", "ax_classification", "ax_depth_map",
+    "ax_detection", "ax_obb", "ax_pose", "ax_segmentation", "ax_semantic_segmentation", "axclassification",
+    "axdepthmap", "axdetection", "axobb", "axpose", "axsegmentation", "center_crop", "centercrop", "color_convert",
+    "colorconvert", "constant", "contrast_normalize", "decode_detections", "decode_obb", "decode_pose",
+    "decode_retina_face", "decode_segmentation", "decode_semantic_segmentation", "decode_ssd", "filter", "for_each",
+    "foreach", "frame_context", "identity", "itemgetter", "letterbox", "linear_scaling", "linearscaling", "load",
+    "nms", "normalize", "onnx_model", "pack", "par", "perspective", "proto_to_mask", "resize", "seq", "softmax",
+    "sort_by", "split", "to_dtype", "to_image_space", "to_image_tensor", "to_tensor", "todtype", "toimage", "top1",
+    "top_k", "topk", "totensor", "unpack",
 ]  # fmt: skip
 
 

@@ -1,0 +1,139 @@
+"""Suppression, masks, the way back to the picture, and results, with values worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from axtool.runtime import op
+from axtool.runtime.results import BBox, Classification, CocoClasses
+
+ROWS = np.array(
+    [
+        [0, 0, 10, 10, 0.8, 0],
+        [1, 0, 11, 10, 0.9, 0],  # 9/11 of the first
+        [1, 0, 11, 10, 0.7, 1],  # the same place, another class
+        [20, 20, 30, 30, 0.6, 0],
+    ],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("backend", ["opencv", "numpy"])
+def test_of_two_boxes_of_a_class_that_overlap_the_better_stays(backend: str) -> None:
+    np.testing.assert_array_equal(op.nms(backend=backend)(ROWS), ROWS[[1, 2, 3]])
+
+
+@pytest.mark.parametrize("backend", ["opencv", "numpy"])
+def test_without_classes_the_better_of_any_two_stays(backend: str) -> None:
+    np.testing.assert_array_equal(op.nms(class_agnostic=True, backend=backend)(ROWS), ROWS[[1, 3]])
+
+
+def test_backends_keep_the_same_of_many_boxes() -> None:
+    rng = np.random.default_rng(2)
+    corner = rng.uniform(0, 60, (300, 2))
+    rows = np.concatenate(
+        [corner, corner + rng.uniform(8, 30, (300, 2)), rng.random((300, 1)), rng.integers(0, 3, (300, 1))], 1
+    )
+    rows = rows.astype(np.float32)
+    np.testing.assert_array_equal(op.nms(backend="opencv")(rows), op.nms(backend="numpy")(rows))
+
+
+def test_no_more_than_the_best_boxes_come_out() -> None:
+    np.testing.assert_array_equal(op.nms(max_boxes=1)(ROWS), ROWS[[1]])
+
+
+def test_no_rows_stay_no_rows() -> None:
+    assert op.nms()(np.zeros((0, 6), np.float32)).shape == (0, 6)
+
+
+def test_turned_boxes_are_compared_as_they_lie() -> None:
+    quarter = np.float32(np.pi / 2)
+    rows = np.array([[10, 10, 20, 2, 0.9, 0, 0], [10, 10, 2, 20, 0.8, 0, quarter], [10, 10, 20, 2, 0.7, 0, quarter]])
+    np.testing.assert_array_equal(op.nms(box_format="xywhr")(rows)[:, 4], np.float32([0.9, 0.7]))
+
+
+def test_boxes_go_back_through_a_letterbox_to_the_picture() -> None:
+    picture = np.zeros((50, 100, 3), np.uint8)
+    pipeline = op.seq(
+        op.letterbox(200, 200), lambda _: np.array([[50, 75, 150, 125, 0.9, 0], [0, 0, 200, 200, 0.5, 1]]),
+        op.to_image_space(),
+    )  # fmt: skip
+    # scaled by two and moved down by 50: 25 to 75 of 100 across, 12.5 to 37.5 of 50 down; the second is cut
+    np.testing.assert_allclose(pipeline(picture)[:, :4], [[0.25, 0.25, 0.75, 0.75], [0, 0, 1, 1]])
+
+
+def test_keypoints_go_back_with_their_box() -> None:
+    rows = np.array([[0, 0, 10, 10, 0.9, 0, 5, 10, 0.8]])
+    pipeline = op.seq(op.resize(20, 20), lambda _: rows, op.to_image_space(keypoint_cols=range(6, 9, 3)))
+    np.testing.assert_allclose(pipeline(np.zeros((40, 80, 3), np.uint8))[0, 6:], [0.25, 0.5, 0.8])
+
+
+def test_the_way_back_of_a_crop_is_a_shift() -> None:
+    rows = np.array([[0, 0, 20, 20, 0.9, 0]])
+    pipeline = op.seq(op.center_crop(20), lambda _: rows, op.to_image_space())
+    np.testing.assert_allclose(pipeline(np.zeros((40, 40, 3), np.uint8))[0, :4], [0.25, 0.25, 0.75, 0.75])
+
+
+def test_a_perspective_is_undone_at_the_corners() -> None:
+    matrix = [[1, 0, 0], [0, 1, 0], [0.01, 0, 1]]
+    pipeline = op.seq(op.perspective(matrix, 100, 100), lambda _: np.array([[0, 0, 50, 10, 1, 0]]), op.to_image_space())
+    # x' = x / (1 + 0.01 x), so x' = 50 was x = 100, and y there was 10 * 2
+    np.testing.assert_allclose(pipeline(np.zeros((100, 100, 3), np.uint8))[0, :4], [0, 0, 1, 0.2], atol=1e-6)
+
+
+def test_a_step_alone_asks_for_a_frame() -> None:
+    with pytest.raises(RuntimeError, match=r"to_image_space does not know the picture.*op\.frame_context\(image\)"):
+        op.to_image_space()(ROWS)
+
+
+def test_masks_are_cut_to_their_box() -> None:
+    proto = np.stack([np.full((4, 4), 5.0), np.zeros((4, 4))]).astype(np.float32)
+    rows = np.array([[0, 0, 8, 16, 0.9, 0, 1, 0], [0, 0, 16, 16, 0.9, 0, -1, 1]])
+    with op.frame_context((16, 16)):
+        masks = op.proto_to_mask(num_mask_coeffs=2)(rows, proto)
+    np.testing.assert_array_equal(masks[0], np.array([[True, True, False, False]] * 4))
+    assert not masks[1].any()
+
+
+def test_top_k_gives_values_and_indices_of_the_largest() -> None:
+    values, indices = op.top_k(2)(np.array([[0.1, 0.5, 0.4]]))
+    np.testing.assert_array_equal(values, [[0.5, 0.4]])
+    np.testing.assert_array_equal(indices, [[1, 2]])
+
+
+def test_a_classifiers_tail_gives_its_best_classes() -> None:
+    pipeline = op.seq(op.softmax(), op.top_k(2), op.unpack(), op.ax_classification())
+    best, second = pipeline(np.log(np.array([[1, 6, 3]], np.float32)))
+    assert (best.class_id, second.class_id) == (1, 2)
+    assert best.score == pytest.approx(0.6, rel=1e-6)
+
+
+def test_detections_have_classes_of_the_type_that_is_asked_for() -> None:
+    (found,) = op.ax_detection(CocoClasses)(np.array([[0, 0, 1, 0.5, 0.9, 16]]))
+    assert found.class_id is CocoClasses.dog
+    assert found.bbox == BBox(0, 0, 1, 0.5)
+
+
+def test_a_pose_names_its_keypoints() -> None:
+    (pose,) = op.ax_pose(1, keypoint_names=["nose"])(np.array([[0, 0, 1, 1, 0.9, 0, 0.5, 0.25, 0.75]]))
+    assert (pose.keypoints[0].x, pose.keypoints[0].y, pose.keypoints[0].confidence) == (0.5, 0.25, 0.75)
+    assert pose.keypoint_names == ("nose",)
+
+
+def test_a_filter_keeps_what_meets_every_condition() -> None:
+    items = [Classification(0, 0.9), Classification(1, 0.8), Classification(1, 0.2)]
+    assert op.filter(class_ids=[1], min_score=0.5)(items) == [items[1]]
+    assert op.seq(op.split(min_score=0.5), lambda kept, others: (len(kept), len(others)))(items) == (2, 1)
+
+
+def test_results_are_sorted_by_an_attribute() -> None:
+    items = [Classification(0, 0.2), Classification(1, 0.8)]
+    assert op.sort_by("score", top=1)(items) == [items[1]]
+
+
+def test_a_box_converts_between_its_forms() -> None:
+    box = BBox.from_xywh(0.5, 0.5, 0.2, 0.4)
+    np.testing.assert_allclose(box.xyxy(), (0.4, 0.3, 0.6, 0.7))
+    np.testing.assert_allclose(BBox.from_ltwh(*box.ltwh()).xywh(), (0.5, 0.5, 0.2, 0.4))
+    np.testing.assert_allclose(box.to_pixels(100, 10).xyxy(), (40, 3, 60, 7))
