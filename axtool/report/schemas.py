@@ -247,6 +247,7 @@ class ZooModel(Part):
     input_shapes: dict[str, list[int]]
     preparation: dict[str, Any]
     result: dict[str, Any]
+    postamble: dict[str, Any] | None
     calibration: list[dict[str, Any]]
     validation: list[dict[str, Any]]
     expected: list[dict[str, Any]]

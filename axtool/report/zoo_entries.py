@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from axtool.report.prepared import effective, prepared_text
+from axtool.runtime.postamble import Postamble
 from axtool.zoo.catalogue import Entry
+from axtool.zoo.kernels import kernel_file
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:
     """Everything that a config says, and where it stands."""
     config = entry.config
+    kernel = kernel_file(config.kernel, entry.path.parent)
     return {
         "name": config.name,
         "task": entry.task,
@@ -22,6 +25,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
         "input_shapes": config.input_shapes,
         "preparation": config.input,
         "result": config.task,
+        "postamble": {**config.postamble, "file": kernel and str(kernel)} if config.postamble else None,
         "calibration": [item.model_dump(mode="json") for item in config.calibration],
         "validation": [item.model_dump(mode="json") for item in config.validation],
         "expected": [item.model_dump(mode="json") for item in config.expected],
@@ -54,6 +58,13 @@ def entry_text(document: dict[str, Any]) -> str:
         lines.append(
             f"  expected    {item['metric']} at least {item['minimum']:g}{float_value} {item['note']}".rstrip()
         )
+    postamble = document["postamble"]
+    if postamble is None:
+        lines.append("  postamble   none: what follows the device runs in onnxruntime")
+    else:
+        params = {key: value for key, value in postamble.items() if key != "file"}
+        lines.append(f"  postamble   {Postamble(**params)!r}")
+        lines.append(f"  kernel      {postamble['file'] or 'not found: make its module importable'}")
     if document["notes"]:
         lines.append(f"  notes       {document['notes']}")
     return "\n".join(lines)

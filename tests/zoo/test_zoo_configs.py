@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from axtool.errors import UsageError
 from axtool.options import options_of
+from axtool.runtime import Postamble
 from axtool.target_file import list_targets
 from axtool.zoo import sources
-from axtool.zoo.catalogue import entries, find
+from axtool.zoo.catalogue import Entry, entries, find
+from axtool.zoo.kernels import kernel_file
 from axtool.zoo.recipe import recipe_of
 from axtool.zoo.schema import Numbers, read_config, read_literal
 from tests.tiny import axzoo
@@ -220,3 +223,51 @@ def test_a_config_may_name_a_recipe_of_the_package_or_a_file_beside_it(tmp_path:
     text = GOOD.format(name="mine", path="m.onnx") + f"quantization: {{recipe: {named}}}\n"
     options = options_of(recipe_of(find(str(write(tmp_path, text)))))
     assert options.recipe == (named if named == "mac-only" else str(tmp_path / named))
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.config.name)
+def test_every_entry_names_a_kernel_and_the_file_that_defines_it(entry: Entry) -> None:
+    path = kernel_file(entry.config.kernel, entry.path.parent)
+    assert path is not None
+    assert f"class {entry.config.kernel.kernel_name}(" in path.read_text(encoding="utf-8")
+
+
+def test_info_shows_the_postamble_and_its_file() -> None:
+    shown = axzoo("info", "digits-v8det").stdout
+    assert "postamble   Postamble(fused_kernel='UltralyticsYoloPostamble', num_classes=10)" in shown
+    assert shown.rstrip().splitlines()[-2].endswith("ultralytics_yolo.py")
+
+
+def test_a_python_config_declares_its_postamble_beside_it(tmp_path: Path) -> None:
+    text = (
+        "from axtool.runtime import Postamble\nraise SystemExit('was run')\n"
+        f"config = {yaml.safe_load(GOOD.format(name='mine', path='x'))!r}\n"
+        "postamble = Postamble(fused_kernel='UltralyticsYoloPostamble', num_classes=3)\n"
+    )
+    config = read_config(write(tmp_path, text, "mine.py"))
+    assert config.kernel == Postamble(fused_kernel="UltralyticsYoloPostamble", num_classes=3)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("make()", "'postamble' is not a call of Postamble"),
+        ("Postamble(fused_kernel=NAME)", "has a value that is no literal"),
+        ("Postamble(**words)", "'postamble' is not a call of Postamble"),
+        ("Postamble('A', kernel='B')", "takes one kernel by position"),
+        ("Postamble(kernel='UltralyticsYoloPostamble')", "must be declared as fused_kernel="),
+        ("Postamble(fused_kernel='UltralyticsYolo')", "there is no built-in kernel 'UltralyticsYolo'"),
+        ("Postamble(kernel='m:A', fused_kernel='m:B')", "are both given"),
+    ],
+)
+def test_a_postamble_that_is_none_is_refused(tmp_path: Path, call: str, said: str) -> None:
+    text = f"config = {yaml.safe_load(GOOD.format(name='mine', path='x'))!r}\npostamble = {call}\n"
+    with pytest.raises(UsageError) as caught:
+        read_config(write(tmp_path, text, "mine.py"))
+    assert said in " ".join([str(caught.value), *caught.value.details])
+
+
+def test_a_kernel_of_ones_own_is_found_and_not_imported(tmp_path: Path) -> None:
+    write(tmp_path, "raise SystemExit('was imported')", "my_kernels.py")
+    path = write(tmp_path, GOOD.format(name="mine", path="x") + "postamble: {kernel: 'my_kernels:Tail'}\n")
+    assert kernel_file(read_config(path).kernel, tmp_path) == (tmp_path / "my_kernels.py").resolve()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from axtool.runtime.mega.anchored_yolo import AnchoredYoloPostamble
 from axtool.runtime.mega.classification import ClassificationPostamble
 from axtool.runtime.mega.dense_head import DenseHeadPostamble
+from axtool.runtime.mega.map_heads import CenterFacePostamble, DbnetPostamble
 from axtool.runtime.mega.retina_face import RetinaFacePostamble
 from axtool.runtime.mega.ssd import SsdPostamble
 from axtool.runtime.mega.ultra_face import UltraFacePostamble
@@ -12,7 +13,9 @@ from axtool.runtime.mega.ultralytics_yolo import UltralyticsYoloPostamble
 
 __all__ = [
     "AnchoredYoloPostamble",
+    "CenterFacePostamble",
     "ClassificationPostamble",
+    "DbnetPostamble",
     "DenseHeadPostamble",
     "RetinaFacePostamble",
     "SsdPostamble",
