@@ -1,4 +1,4 @@
-"""Compiled models in pipelines: `from axtool.runtime import Postamble, TensorInfo, mega, op`.
+"""Compiled models in pipelines: `from axtool.runtime import Image, Postamble, TensorInfo, mega, op`.
 
 The names are imported when they are first used, so that the command line pays for what it needs.
 """
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from axtool.runtime import mega, op
+    from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
     from axtool.runtime.tensor_info import TensorInfo
 
-__all__ = ["Postamble", "TensorInfo", "mega", "op"]
+__all__ = ["ColorFormat", "Image", "Postamble", "TensorInfo", "mega", "op"]
 
-_HOMES = {"Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info"}
+_HOMES = {
+    "ColorFormat": "axtool.runtime.image", "Image": "axtool.runtime.image",
+    "Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

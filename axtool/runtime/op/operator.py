@@ -5,9 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, dataclass_transform
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from axtool.errors import nearest
 
 _REGISTRY: dict[str, type[Operator]] = {}
+_E = TypeVar("_E", bound=StrEnum)
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -74,6 +78,15 @@ def register(cls: type[Operator]) -> None:
             f"give {cls.__module__}.{cls.__qualname__} another name"
         )
     _REGISTRY[key] = cls
+
+
+def choice(kind: type[_E], value: object, what: str) -> _E:
+    """A member of an enumeration by its value, in any case. Raises ValueError with the nearest ones."""
+    known = {str(member.value).lower(): member for member in kind}
+    found = known.get(str(value).lower())
+    if found is None:
+        raise ValueError(f"there is no {what} '{value}'; {nearest(str(value), [str(m.value) for m in kind])}")
+    return found
 
 
 def registered(name: str) -> type[Operator] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from axtool.runtime.op.operator import Operator
+from axtool.runtime.op.operator import Operator, choice
 from axtool.runtime.op.transforms import pixels_of
 
 Array = NDArray[Any]
@@ -34,7 +34,9 @@ class ToTensor(Operator):
     """A picture (h, w, c) of uint8 as float32 (c, h, w) in [0, 1]."""
 
     def __call__(self, image: Any) -> Array:
-        return _unit_table()[_planes(pixels_of(image, "to_tensor"))]
+        pixels = pixels_of(image, "to_tensor")
+        channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+        return looked_up(pixels, np.broadcast_to(_unit_table(), (channels, 256)))
 
 
 class ToDtype(Operator):
@@ -61,7 +63,7 @@ class Normalize(Operator):
     layout: TensorLayout | str = TensorLayout.CHW
 
     def __post_init__(self) -> None:
-        self.layout = TensorLayout(str(getattr(self.layout, "value", self.layout)).upper())
+        self.layout = choice(TensorLayout, self.layout, "layout")
         if any(value == 0 for value in self.std):
             raise ValueError(f"normalize: a std of 0 in {list(self.std)}")
 
@@ -79,7 +81,7 @@ class LinearScaling(Operator):
     layout: TensorLayout | str = TensorLayout.CHW
 
     def __post_init__(self) -> None:
-        self.layout = TensorLayout(str(getattr(self.layout, "value", self.layout)).upper())
+        self.layout = choice(TensorLayout, self.layout, "layout")
         if any(value == 0 for value in self.scale):
             raise ValueError(f"linear_scaling: a scale of 0 in {list(self.scale)}")
 
@@ -101,6 +103,18 @@ class ContrastNormalize(Operator):
 @lru_cache(maxsize=1)
 def _unit_table() -> NDArray[np.float32]:
     return (np.arange(256) / 255).astype(np.float32)
+
+
+def looked_up(pixels: NDArray[np.uint8], tables: Array, out: Array | None = None) -> Array:
+    """`tables[c][pixels[..., c]]` as planes (c, h, w) of the type of the tables (c, 256)."""
+    import cv2
+
+    planes = [pixels] if pixels.ndim == 2 else cv2.split(pixels)
+    made = np.empty((len(planes), *pixels.shape[:2]), tables.dtype) if out is None else out
+    for plane, table, target in zip(planes, tables, made, strict=True):
+        if not np.may_share_memory(cv2.LUT(plane, np.ascontiguousarray(table), dst=target), target):
+            raise AssertionError("OpenCV wrote the plane elsewhere")
+    return made
 
 
 def _planes(pixels: Array) -> Array:

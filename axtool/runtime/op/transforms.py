@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from axtool.inputs.prepare import Preparation
 from axtool.runtime import geometry
 from axtool.runtime.image import ColorFormat, Image, color_format, converted
-from axtool.runtime.op.operator import Operator
+from axtool.runtime.op.operator import Operator, choice
 
 Pixels = NDArray[np.uint8]
 
@@ -33,10 +33,10 @@ class Resize(Operator):
     height: int = 0
     size: int = 0
     half_pixel_centers: bool = True
-    interpolation: InterpolationMode = InterpolationMode.bilinear
+    interpolation: InterpolationMode | str = InterpolationMode.bilinear
 
     def __post_init__(self) -> None:
-        self.interpolation = InterpolationMode(self.interpolation)
+        self.interpolation = choice(InterpolationMode, self.interpolation, "interpolation")
         if not self.half_pixel_centers:
             raise ValueError("resize: half_pixel_centers=True is required, it is how OpenCV resamples")
         both = self.width > 0 and self.height > 0
@@ -54,7 +54,7 @@ class Resize(Operator):
             scale = self.size / min(h, w)
             width, height = (self.size, round(h * scale)) if w <= h else (round(w * scale), self.size)
         geometry.moved(geometry.scaled(width / w, height / h), width, height)
-        return like(image, resampled(pixels, width, height, self.interpolation))
+        return like(image, resampled(pixels, width, height, InterpolationMode(self.interpolation)))
 
 
 class Letterbox(Operator):
@@ -73,9 +73,23 @@ class Letterbox(Operator):
             raise ValueError(f"letterbox wants a size of at least 1x1, got {self.width}x{self.height}")
         if self.anchor not in ("center", "top-left"):
             raise ValueError(f"letterbox: there is no anchor '{self.anchor}'; known: center, top-left")
+        self.fill_color = tuple(self.fill_color)
+        if len(self.fill_color) not in (1, 3, 4) or not all(0 <= value <= 255 for value in self.fill_color):
+            raise ValueError(f"letterbox wants a fill_color of 1, 3 or 4 values of 0 to 255, got {self.fill_color}")
 
     def __call__(self, image: Any) -> Any:
         pixels = pixels_of(image, "letterbox")
+        small, top, left = self.placed(pixels)
+        h, w = small.shape[:2]
+        if (h, w) == (self.height, self.width):
+            return like(image, small)
+        canvas = np.empty((self.height, self.width, *pixels.shape[2:]), np.uint8)
+        canvas[:] = self.fill_of(1 if pixels.ndim == 2 else pixels.shape[2])
+        canvas[top : top + h, left : left + w] = small.reshape(h, w, *pixels.shape[2:])
+        return like(image, canvas)
+
+    def placed(self, pixels: Pixels) -> tuple[Pixels, int, int]:
+        """The scaled picture, and the row and the column where it begins. Notes the move in the frame."""
         h, w = pixels.shape[:2]
         anchor: Any = self.anchor
         place = Preparation(resize="letterbox", size=(self.height, self.width), anchor=anchor).place(h, w)
@@ -83,12 +97,12 @@ class Letterbox(Operator):
         top, left = int(place.offset_y), int(place.offset_x)
         small = pixels if (new_h, new_w) == (h, w) else resampled(pixels, new_w, new_h, InterpolationMode.bilinear)
         geometry.moved(geometry.scaled(place.scale_x, place.scale_y, left, top), self.width, self.height)
-        if (new_h, new_w) == (self.height, self.width):
-            return like(image, small)
-        canvas = np.empty((self.height, self.width, *pixels.shape[2:]), np.uint8)
-        canvas[:] = self.fill_color[: pixels.shape[2]] if pixels.ndim == 3 else self.fill_color[0]
-        canvas[top : top + new_h, left : left + new_w] = small
-        return like(image, canvas)
+        return small, top, left
+
+    def fill_of(self, channels: int) -> tuple[int, ...]:
+        """The fill for a picture of so many channels; an alpha that the colour does not name is opaque."""
+        color = self.fill_color if len(self.fill_color) > 1 else self.fill_color * 3
+        return (*color, 255)[:channels] if len(color) == 3 else color[:channels]
 
 
 class CenterCrop(Operator):
@@ -148,17 +162,15 @@ class ColorConvert(Operator):
             raise ValueError(
                 f"color_convert to {dst.value}: the order of an array is not known; say src, or give an Image"
             )
-        return converted(pixels, color_format(self.src), dst)
+        src, channels = color_format(self.src), 1 if pixels.ndim == 2 else pixels.shape[2]
+        if channels != src.channels:
+            raise ValueError(f"color_convert from {src.value} wants {src.channels} channels, got {channels}")
+        return converted(pixels, src, dst)
 
 
-class _OldColorConvert:
-    """`colorconvert(src, dst)`: the old spelling, with its arguments the other way round."""
-
-    def __new__(cls, src: str, dst: str) -> Any:
-        return ColorConvert(dst, src)
-
-
-colorconvert = _OldColorConvert
+def colorconvert(src: ColorFormat | str, dst: ColorFormat | str) -> ColorConvert:
+    """`color_convert` in its old spelling, which has the source first."""
+    return ColorConvert(dst, src)
 
 
 def pixels_of(image: Any, who: str) -> Pixels:
@@ -190,4 +202,5 @@ def resampled(pixels: Pixels, width: int, height: int, mode: InterpolationMode) 
         InterpolationMode.nearest: cv2.INTER_NEAREST, InterpolationMode.bilinear: cv2.INTER_LINEAR,
         InterpolationMode.bicubic: cv2.INTER_CUBIC, InterpolationMode.lanczos: cv2.INTER_LANCZOS4,
     }  # fmt: skip
-    return np.asarray(cv2.resize(pixels, (width, height), interpolation=flags[mode]), np.uint8)
+    made = np.asarray(cv2.resize(pixels, (width, height), interpolation=flags[mode]), np.uint8)
+    return made.reshape(height, width, *pixels.shape[2:])  # OpenCV drops an axis of one channel
