@@ -1,1 +1,57 @@
 """Tails of well-known detectors, as ONNX graphs of our own writing, each beside the kernel that replaces it."""
+
+from __future__ import annotations
+
+from benchmarks.tails import anchored, faces, ssd, yolact, yolo
+from benchmarks.tails.case import Case
+
+_YOLO = "UltralyticsYoloPostamble"
+_ANCHORS = [[list(pair) for pair in level] for level in anchored.ANCHORS]
+
+CASES: tuple[Case, ...] = (
+    Case("yolov8n-640", yolo.yolov8, _YOLO, {"num_classes": 80}, 640, 640, 15),
+    Case(
+        "yolo11n-seg-640",
+        lambda: yolo.yolov8(extra="mask", channels=32),
+        _YOLO,
+        {"num_classes": 80},
+        640,
+        640,
+        12,
+    ),
+    Case(
+        "yolo11n-pose-640",
+        lambda: yolo.yolov8(classes=1, extra="keypoint", channels=51),
+        _YOLO,
+        {"num_classes": 1},
+        640,
+        640,
+        12,
+    ),
+    Case(
+        "yolo11n-obb-640",
+        lambda: yolo.yolov8(classes=15, extra="angle", channels=1),
+        _YOLO,
+        {"num_classes": 15},
+        640,
+        640,
+        12,
+    ),
+    Case("yolov6-640", yolo.yolov6, _YOLO, {"num_classes": 80, "dfl_bins": 17}, 640, 640, 12),
+    Case("yolox-s-640", yolo.yolox, _YOLO, {"num_classes": 80, "has_objectness": True}, 640, 640, 8),
+    Case(
+        "yolov5s-640", anchored.yolov5, "AnchoredYoloPostamble", {"num_classes": 80, "anchors": _ANCHORS}, 640, 640, 8
+    ),
+    Case("ssd-mobilenetv2-fpnlite-320", ssd.fpn_lite, "SsdPostamble", {"num_classes": 90}, 320, 320, 10),
+    Case(
+        "ssd-mobilenet-300",
+        ssd.ssd_300,
+        "SsdPostamble",
+        {"num_classes": 90, "anchor_generator": "ssd"},
+        300,
+        300,
+        8,
+    ),
+    Case("retinaface-mnet025-640", faces.retinaface, "RetinaFacePostamble", {}, 640, 640, 8),
+    Case("yolact-r50-550", yolact.yolact, "YolactPostamble", {}, 550, 550, 15),
+)

@@ -32,7 +32,7 @@ def ultraface(width: int = 320, height: int = 240, *, decoded: bool = True) -> b
         h, w = -(-height // stride), -(-width // stride)
         for y in range(h):
             for x in range(w):
-                cx, cy = (x + 0.5) * stride / width, (y + 0.5) * stride / height
+                cx, cy = (x + 0.5) / w, (y + 0.5) / h
                 priors.extend((cx, cy, side / width, side / height) for side in of_level)
         count = len(of_level)
         classes.append(rows_of(graph, graph.input(f"class_{stride}", (1, count * 2, h, w)), 2))

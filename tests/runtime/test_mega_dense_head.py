@@ -52,7 +52,6 @@ def test_outputs_may_lack_the_leading_axis() -> None:
         ({"outputs": [["a"]]}, r"outputs\[0\] is \['a'\], want \[role"),
         ({"outputs": [["a", 0]]}, r"outputs\[0\] values is 0"),
         ({"outputs": [["a", 1, "sigmoidal"]]}, "there is no activation 'sigmoidal'"),
-        ({"outputs": [["a", 3, "softmax"]]}, "softmax of 3 values, want 2"),
         ({"outputs": [["a", 1], ["a", 2]]}, "role 'a' is there twice"),
         ({"outputs": [["a", 1], ["b", 3]]}, r"channels \[2, 8\], want 1 for each anchor \(a\), 3 for each"),
         ({"outputs": [["a", 5]]}, "has 2 outputs .* want 1: a"),

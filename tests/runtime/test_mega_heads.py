@@ -15,7 +15,7 @@ from axtool.runtime.mega.strips import Kind, Place, Strip, activated, softmax_pa
 
 native = pytest.importorskip("axtool.native._native")
 
-KINDS: tuple[Kind, ...] = ("affine", "sigmoid", "table", "softmax_pair", "grid_box", "corner_box")
+KINDS: tuple[Kind, ...] = ("affine", "sigmoid", "tanh", "softmax", "table", "softmax_pair", "grid_box", "corner_box")
 
 
 def strip_of(kind: Kind, info: TensorInfo, place: Place, rng: np.random.Generator) -> Strip:
@@ -27,7 +27,7 @@ def strip_of(kind: Kind, info: TensorInfo, place: Place, rng: np.random.Generato
         return Strip(kind, place, centres, sizes=sizes, rows=of_rows, cols=of_cols, steps=steps, columns_first=first)
     if kind == "table":
         return Strip(kind, place, table(info, np.tanh).tables[0])
-    return activated(info, {"affine": "none", "sigmoid": "sigmoid", "softmax_pair": "softmax"}[kind], place)
+    return activated(info, {"affine": "none", "softmax_pair": "softmax"}.get(kind, kind), place)
 
 
 def random_case(kind: Kind, rng: np.random.Generator) -> tuple[TensorInfo, Strip, int]:
@@ -69,7 +69,7 @@ def test_every_backend_writes_the_bits_of_numpy_and_nothing_between(kind: Kind, 
 
 
 @pytest.mark.parametrize("backend", native.head_backends())
-@pytest.mark.parametrize("kind", ["affine", "sigmoid"])
+@pytest.mark.parametrize("kind", ["affine", "sigmoid", "tanh", "softmax"])
 @pytest.mark.parametrize("channels", [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64])
 def test_rows_without_padding_are_one_run(kind: Kind, channels: int, backend: str) -> None:
     rng = np.random.default_rng(channels)

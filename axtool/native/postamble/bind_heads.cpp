@@ -28,8 +28,8 @@ struct Bound {
 };
 
 Kind kind_of(const std::string &name) {
-  static const char *const names[] = {"affine", "sigmoid", "table", "softmax_pair", "grid_box", "corner_box"};
-  for (int i = 0; i < 6; ++i)
+  static const char *const names[] = {"affine", "sigmoid", "tanh", "softmax", "table", "softmax_pair", "grid_box", "corner_box"};
+  for (int i = 0; i < 8; ++i)
     if (name == names[i]) return Kind(i);
   throw std::invalid_argument("strip: no kind '" + name + "'");
 }

@@ -10,7 +10,7 @@
 
 namespace axtool::postamble {
 
-enum class Kind { affine, sigmoid, table, softmax_pair, grid_box, corner_box };
+enum class Kind { affine, sigmoid, tanh, softmax, table, softmax_pair, grid_box, corner_box };
 
 // A buffer of the device: bytes (height, width, channels), of which the pixels inside the padding are read.
 struct Source {
@@ -33,7 +33,7 @@ struct Strip {
   bool columns_first = false;                // the axis of the first coordinate of a corner_box
   float scale = 1, zero = 0;                 // affine
   std::vector<float> table;                  // 256 values by raw byte; two such tables for boxes; 511 pairs for a softmax
-  std::vector<float> factors;                // sigmoid: none, or 3 tables of 8, see mega/byte_functions.py
+  std::vector<float> factors;                // sigmoid, tanh, softmax: none, or 3 tables of 8 for the exponential
   std::vector<float> sizes;                  // boxes: (anchors, 2)
   std::vector<float> rows, cols;             // boxes: where the grid's lines are
   std::vector<float> steps;                  // grid_box: pixels from one column, and one row, to the next

@@ -4,6 +4,7 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace axtool::postamble {
@@ -21,19 +22,59 @@ struct Wide {
     }
     __m256 scale, zero;
   };
-  // vpermps reads the low three bits of an index: the shifts leave nothing to mask.
-  struct Sigmoid {
-    explicit Sigmoid(const Strip &s)
+  // exp as a product of three tables. vpermps reads the low three bits of an index: the shifts leave nothing to mask.
+  struct Exponential {
+    static constexpr bool kSoftmax = true;
+    explicit Exponential(const Strip &s)
         : high(_mm256_loadu_ps(s.factors.data())), middle(_mm256_loadu_ps(s.factors.data() + 8)),
-          low(_mm256_loadu_ps(s.factors.data() + 16)), one(_mm256_set1_ps(1)) {}
-    void store(const uint8_t *q, float *out) const {
+          low(_mm256_loadu_ps(s.factors.data() + 16)) {}
+    __m256 of(const uint8_t *q) const {
       const __m256i u = _mm256_cvtepu8_epi32(eight_bytes(q));
       const __m256 coarse = _mm256_mul_ps(_mm256_permutevar8x32_ps(high, _mm256_srli_epi32(u, 6)),
                                           _mm256_permutevar8x32_ps(middle, _mm256_srli_epi32(u, 3)));
-      const __m256 e = _mm256_mul_ps(coarse, _mm256_permutevar8x32_ps(low, u));
-      _mm256_storeu_ps(out, _mm256_div_ps(one, _mm256_add_ps(one, e)));
+      return _mm256_mul_ps(coarse, _mm256_permutevar8x32_ps(low, u));
     }
-    __m256 high, middle, low, one;
+    void store(const uint8_t *q, float *out) const { _mm256_storeu_ps(out, of(q)); }
+
+    // over_their_sum with the lanes in a register. The last eight values overlap those before: what is new of them is
+    // turned to the first lanes for the sum, and they are stored last.
+    void softmax(const uint8_t *q, int64_t count, float *out) const {
+      __m256 lanes = _mm256_setzero_ps(), end = lanes;
+      int64_t i = 0;
+      for (; i + 8 <= count; i += 8) {
+        const __m256 e = of(q + i);
+        _mm256_storeu_ps(out + i, e);
+        lanes = _mm256_add_ps(lanes, e);
+      }
+      const int64_t full = i, rest = count - i;
+      if (rest) {
+        const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        const __m256i from = _mm256_add_epi32(lane, _mm256_set1_epi32(int(8 - rest)));
+        const __m256i fresh = _mm256_cmpgt_epi32(_mm256_set1_epi32(int(rest)), lane);
+        end = of(q + count - 8);
+        lanes = _mm256_add_ps(lanes, _mm256_and_ps(_mm256_permutevar8x32_ps(end, from), _mm256_castsi256_ps(fresh)));
+      }
+      const __m256 pairs = _mm256_hadd_ps(lanes, lanes), fours = _mm256_hadd_ps(pairs, pairs);
+      const __m128 sum = _mm_add_ss(_mm256_castps256_ps128(fours), _mm256_extractf128_ps(fours, 1));
+      const __m256 share = _mm256_broadcastss_ps(_mm_div_ss(_mm_set_ss(1), sum));
+      for (i = 0; i < full; i += 8) _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(out + i), share));
+      if (rest) _mm256_storeu_ps(out + count - 8, _mm256_mul_ps(end, share));
+    }
+    __m256 high, middle, low;
+  };
+  struct Sigmoid : Exponential {
+    using Exponential::Exponential;
+    void store(const uint8_t *q, float *out) const {
+      const __m256 one = _mm256_set1_ps(1);
+      _mm256_storeu_ps(out, _mm256_div_ps(one, _mm256_add_ps(one, of(q))));
+    }
+  };
+  struct Tanh : Exponential {
+    using Exponential::Exponential;
+    void store(const uint8_t *q, float *out) const {
+      const __m256 one = _mm256_set1_ps(1), e = of(q);
+      _mm256_storeu_ps(out, _mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e)));
+    }
   };
 };
 #include "postamble/heads.inc"

@@ -10,6 +10,7 @@ from axtool.runtime.mega.retina_face import RetinaFacePostamble
 from axtool.runtime.mega.ssd import SsdPostamble
 from axtool.runtime.mega.ultra_face import UltraFacePostamble
 from axtool.runtime.mega.ultralytics_yolo import UltralyticsYoloPostamble
+from axtool.runtime.mega.yolact import YolactPostamble
 
 __all__ = [
     "AnchoredYoloPostamble",
@@ -21,4 +22,5 @@ __all__ = [
     "SsdPostamble",
     "UltraFacePostamble",
     "UltralyticsYoloPostamble",
+    "YolactPostamble",
 ]

@@ -70,6 +70,19 @@ def logistic(info: TensorInfo) -> ByteFunctions:
     return _made(LOGISTIC, one / (one + _products(factors)), factors=factors)
 
 
+def tanh(info: TensorInfo) -> ByteFunctions:
+    """tanh(x) of the dequantized number x, as (1 - e) / (1 + e) with e = exp(-2 x): good to 1e-7 of 1.
+
+    Of kind TABLE; `params` hold the factors of e where no exponent leaves their range, else zeros.
+    """
+    scale, zero = float(info.scale), float(info.zero_point)
+    if 2 * 255 * scale > _EXP_RANGE:
+        return table(info, np.tanh)
+    factors = _factors(lambda q: -2 * (q - zero) * scale, lambda step: -2 * step * scale)
+    one, e = np.float32(1), _products(factors)
+    return _made(TABLE, (one - e) / (one + e), factors=factors)
+
+
 def exponential_of_bins(info: TensorInfo) -> tuple[ByteFunctions, bool]:
     """exp((q - 127) * scale), for a softmax; and whether the largest byte must be taken to 127 first, since exponents
     would reach too far otherwise. A softmax does not feel what all its exponents share.
@@ -127,7 +140,7 @@ def bins_s8_f32(x: Bytes, bins: int, exp: ByteFunctions, shifted: bool, out: Flo
         q = np.maximum(q + (np.int16(127) - q.max(-1, keepdims=True)), -128).astype(np.int8)
     e = exp.tables[0][q.view(np.uint8)]
     weighted = np.arange(bins, dtype=np.float32) * e
-    out[...] = (_lanes(weighted) / _lanes(e)).T
+    out[...] = (lane_sums(weighted) / lane_sums(e)).T
 
 
 def boxes_f32(
@@ -174,7 +187,7 @@ def grid_points(h: int, w: int, offset: float) -> Float:
     return np.stack([x.ravel(), y.ravel()]).astype(np.float32) + np.float32(offset)
 
 
-def _lanes(values: Float) -> Float:
+def lane_sums(values: Float) -> Float:
     """Sums along the last axis in the order of an eight-lane vector unit."""
     full = np.zeros((*values.shape[:-1], -(-values.shape[-1] // 8) * 8), np.float32)
     full[..., : values.shape[-1]] = values

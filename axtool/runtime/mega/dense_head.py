@@ -17,7 +17,7 @@ from axtool.runtime.mega.strips import Place, Strip, activated
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
 
-_ACTIVATIONS = ("none", "sigmoid", "softmax")
+_ACTIVATIONS = ("none", "sigmoid", "tanh", "softmax")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DenseHeadPostamble(Operator):
     YuNet: join=False, [["cls", 1, "sigmoid"], ["obj", 1, "sigmoid"], ["bbox", 4], ["kps", 10]], with tensor_roles
     UltraFace without its box decoder: [["score", 2, "softmax"], ["box", 4]]
 
-    outputs       [role, values for each anchor, activation]: 'none' (the default), 'sigmoid', or 'softmax' of 2 values.
+    outputs       [role, values for each anchor, activation]: 'none' (the default), 'sigmoid', 'tanh' or 'softmax'.
     join          True: one output a role, the rows of the largest grid first. False: one output for each role and grid,
                   all grids of the first role first.
     batched       whether the outputs have a leading axis of 1, as most have.
@@ -125,8 +125,6 @@ def _outputs(outputs: Sequence[Sequence[Any]] | None) -> list[Output]:
             raise ValueError(
                 f"{where}: there is no activation '{output.activation}'; {nearest(output.activation, _ACTIVATIONS)}"
             )
-        if output.activation == "softmax" and output.width != 2:
-            raise ValueError(f"{where}: softmax of {output.width} values, want 2")
         if output.role in [other.role for other in found]:
             raise ValueError(f"{where}: role '{output.role}' is there twice")
         found.append(output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from axtool.errors import nearest
 from axtool.runtime.mega.checks import DROP, named
@@ -27,15 +28,22 @@ class Level:
 
 
 def find_levels(
-    infos: Sequence[TensorInfo], widths: Mapping[str, int], tensor_roles: Sequence[str] | None, parameters: str
+    infos: Sequence[TensorInfo],
+    widths: Mapping[str, int],
+    tensor_roles: Sequence[str] | None,
+    parameters: str,
+    besides: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Level]:
     """The levels, largest grid first. `widths` says how many channels an anchor has in the tensor of each role.
 
-    `parameters` are the words for what to check. Raises ValueError where the tensors do not fit, or look the same.
+    `parameters` are the words for what to check; `besides` are tensors of other roles, which belong to no level.
+    Raises ValueError where the tensors do not fit, or look the same.
     """
-    roles = _checked_roles(infos, widths, tensor_roles)
+    roles = checked_roles(infos, [*widths, *besides], tensor_roles)
     grids: dict[tuple[int, int], list[int]] = {}
     for index, info in enumerate(infos):
+        if index in besides.values():
+            continue
         grids.setdefault((info.unpadded_shape[1], info.unpadded_shape[2]), []).append(index)
     found = []
     for grid in sorted(grids, key=lambda grid: -math.prod(grid)):
@@ -56,14 +64,15 @@ def find_levels(
     return found
 
 
-def _checked_roles(
-    infos: Sequence[TensorInfo], widths: Mapping[str, int], tensor_roles: Sequence[str] | None
+def checked_roles(
+    infos: Sequence[TensorInfo], known: Sequence[str], tensor_roles: Sequence[str] | None
 ) -> Sequence[str] | None:
+    """The roles as they were given, one a tensor. Raises ValueError for another number of them or an unknown one."""
     if tensor_roles is None:
         return None
     for role in tensor_roles:
-        if role not in widths:
-            raise ValueError(f"there is no role '{role}'; {nearest(role, list(widths))}")
+        if role not in known:
+            raise ValueError(f"there is no role '{role}'; {nearest(role, known)}")
     if len(tensor_roles) != len(infos):
         raise ValueError(f"tensor_roles has {len(tensor_roles)} roles for {len(infos)} outputs, want one for each")
     return tensor_roles

@@ -80,12 +80,11 @@ def square_priors(
     size: tuple[int, int],
     *,
     min_sizes: Sequence[Sequence[float]],
-    steps: Sequence[float],
 ) -> list[Priors]:
     """Square anchors of `min_sizes` pixels for an input of `size` = (height, width), all cut off at its border."""
     found = []
-    for (rows, cols), sides, step in zip(grids, min_sizes, steps, strict=True):
-        y, x = ((np.arange(n) + 0.5) * step / pixels for n, pixels in zip((rows, cols), size, strict=True))
+    for (rows, cols), sides in zip(grids, min_sizes, strict=True):
+        y, x = ((np.arange(count) + 0.5) / count for count in (rows, cols))
         found.append(Priors(*(_f32(np.clip(v, 0, 1)) for v in (y, x, [(s / size[0], s / size[1]) for s in sides]))))
     return found
 

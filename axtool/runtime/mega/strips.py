@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.runtime.mega.byte_functions import LOGISTIC, Float, linear, logistic
+from axtool.runtime.mega.byte_functions import LOGISTIC, Float, exponential_of_bins, lane_sums, linear, logistic, tanh
 from axtool.runtime.tensor_info import TensorInfo
 
-Kind = Literal["affine", "sigmoid", "table", "softmax_pair", "grid_box", "corner_box"]
+Kind = Literal["affine", "sigmoid", "tanh", "softmax", "table", "softmax_pair", "grid_box", "corner_box"]
 
 
 def _none() -> Float:
@@ -47,6 +47,9 @@ class Strip:
 
     affine        (q - zero) * scale
     sigmoid       `table`, which the vector loops compute from `factors` where there are any
+    tanh          likewise
+    softmax       e[k] / sum(e) over the channels of an anchor, e from `table`, or from `factors` where there are any;
+                  without factors the largest byte is taken to 127 first
     table         `table`
     softmax_pair  `table` (511, 2) by 255 + q0 - q1
     grid_box      x = (centre[q0] + cols[x]) * steps[0], y = (centre[q1] + rows[y]) * steps[1],
@@ -69,13 +72,19 @@ class Strip:
 
 
 def activated(info: TensorInfo, activation: str, place: Place) -> Strip:
-    """The strip of an activation over a tensor: 'none', 'sigmoid' or 'softmax' (of two channels)."""
+    """The strip of an activation over a tensor: 'none', 'sigmoid', 'tanh' or 'softmax' over each anchor's channels."""
     if activation == "sigmoid":
         made = logistic(info)
         factors = made.params[0, 3:] if made.kinds[0] == LOGISTIC else _none()
         return Strip("sigmoid", place, made.tables[0], factors)
-    if activation == "softmax":
+    if activation == "tanh":
+        made = tanh(info)
+        return Strip("tanh", place, made.tables[0], made.params[0, 3:] if made.params.any() else _none())
+    if activation == "softmax" and place.count == 2:
         return Strip("softmax_pair", place, softmax_pairs(info))
+    if activation == "softmax":
+        made, shifted = exponential_of_bins(info)
+        return Strip("softmax", place, made.tables[0], _none() if shifted else made.params[0, 3:])
     scale, zero = float(np.ravel(info.scale)[0]), float(np.ravel(info.zero_point)[0])
     return Strip("affine", place, linear(info).tables[0], scale=scale, zero=zero)
 
@@ -108,6 +117,8 @@ def _values(strip: Strip, raw: NDArray[np.uint8], width: int) -> Float:
     if strip.kind == "softmax_pair":
         signed = raw.view(np.int8).astype(np.intp)
         return np.asarray(strip.table[255 + signed[..., 0] - signed[..., 1]])
+    if strip.kind == "softmax":
+        return _softmax(strip, raw)
     if strip.kind not in ("grid_box", "corner_box"):
         return np.asarray(strip.table[raw])
     place, sizes = strip.table[0][raw[..., :2]], strip.table[1][raw[..., 2:]] * strip.sizes
@@ -119,3 +130,12 @@ def _values(strip: Strip, raw: NDArray[np.uint8], width: int) -> Float:
     lines = np.stack([col, row] if strip.columns_first else [row, col], 1)[:, None]
     centre = place * strip.sizes + lines
     return np.concatenate([centre - sizes, centre + sizes], 2)
+
+
+def _softmax(strip: Strip, raw: NDArray[np.uint8]) -> Float:
+    """Shares of the sum, which is taken in eight lanes and then in pairs."""
+    if not strip.factors.size:
+        signed = raw.view(np.int8).astype(np.int16)
+        raw = np.maximum(signed + 127 - signed.max(-1, keepdims=True), -128).astype(np.int8).view(np.uint8)
+    e = strip.table[raw]
+    return np.asarray(e * (np.float32(1) / lane_sums(e))[..., None])

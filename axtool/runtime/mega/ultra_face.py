@@ -31,7 +31,7 @@ class UltraFacePostamble(Operator):
                'auto', 'scalar', 'avx2', 'avx512', 'neon', all with the same bits; rows are shared among threads.
 
     Emits float32 scores (1, anchors, 2) after the softmax, and boxes (1, anchors, 4): x1, y1, x2, y2 as fractions of
-    the input, not cut off at its border. Variances are 0.1 and 0.2; strides 8, 16, 32, ... pixels.
+    the input, not cut off at its border. Variances are 0.1 and 0.2.
 
     Against the onnxruntime tail: rtol 1e-5, atol 1e-6 for scores and for boxes up to the size of the input.
     Raises ValueError for tensors and parameters that contradict each other.
@@ -73,7 +73,6 @@ class UltraFacePostamble(Operator):
                 [(level.rows, level.cols) for level in levels],
                 (model_height, model_width),
                 min_sizes=self.min_sizes,
-                steps=[8 * 2**index for index in range(len(levels))],
             )
             strips, first = [strip for strip in strips if strip.place.target == 0], 0
             for level, prior in zip(levels, priors, strict=True):
