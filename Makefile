@@ -10,7 +10,7 @@ JOBS ?= 2
 TORCH ?= torch
 BENCH ?=
 
-.PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-quantizers \
+.PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-postamble bench-quantizers \
 	bench-quantizers-peers validation docs clean
 
 help:  ## list the targets
@@ -59,6 +59,9 @@ format: $(DEV)  ## rewrite the code as ruff wants it
 
 bench: $(DEV)  ## engine speed against onnxruntime, as ratios
 	$(BIN)/python -m benchmarks.engine
+
+bench-postamble: $(DEV)  ## postamble kernels against the path that they replace, and against memcpy
+	$(BIN)/python -m benchmarks.postamble $(BENCH)
 
 bench-quantizers: $(DEV)  ## int8 accuracy and cost of quantizers; BENCH="--models ppocr-rec --keep results.json"
 	$(BIN)/python -m benchmarks.quantizers $(BENCH)

@@ -35,7 +35,8 @@ class DenseHeadPostamble(Operator):
     Families, with `outputs` in the order of the model's outputs:
     BlazeFace (front, back): join=False, [["score", 1], ["box", 16]]
     MediaPipe face, full range: [["box", 16], ["score", 1]]
-    YuNet: join=False, [["cls", 1, "sigmoid"], ["obj", 1, "sigmoid"], ["bbox", 4], ["kps", 10]], with tensor_roles
+    YuNet: join=False, [["cls", 1, "sigmoid"], ["obj", 1, "sigmoid"], ["bbox", 4], ["kps", 10]],
+        tensor_roles=["cls", "bbox", "obj", "kps"] * 3, as its tensors come
     UltraFace without its box decoder: [["score", 2, "softmax"], ["box", 4]]
 
     outputs       [role, values for each anchor, activation]: 'none' (the default), 'sigmoid', 'tanh' or 'softmax'.
