@@ -34,13 +34,15 @@ def fpn_lite(
     return _tail(grids, [len(ratios) * octaves] * 5, classes, np.array(boxes), alternate=True)
 
 
-def ssd_300(grids: Sequence[int] = (19, 10, 5, 3, 2, 1), classes: int = 90, cut: int = 0) -> bytes:
+def ssd_300(
+    grids: Sequence[int] = (19, 10, 5, 3, 2, 1), classes: int = 90, cut: int = 0, *, between_at: int = 5
+) -> bytes:
     """Six levels with the anchors of ssd_anchor_generator; box tensors first. `cut` classes are dropped."""
     scales = [0.2 + 0.75 * i / (len(grids) - 1) for i in range(len(grids))] + [1.0]
     boxes, anchors = [], []
     for level, side in enumerate(grids):
         spec = [(scales[level], ratio) for ratio in (1.0, 2.0, 0.5, 3.0, 1 / 3)]
-        spec.append((sqrt(scales[level] * scales[level + 1]), 1.0))
+        spec.insert(between_at, (sqrt(scales[level] * scales[level + 1]), 1.0))
         if level == 0:
             spec = [(0.1, 1.0), (scales[0], 2.0), (scales[0], 0.5)]
         anchors.append(len(spec))

@@ -64,6 +64,11 @@ def test_three_classes_look_like_boxes_until_roles_are_given() -> None:
     )
 
 
+def test_the_anchor_between_two_scales_may_be_the_second_of_a_cell() -> None:
+    params = {"num_classes": 6, "anchor_generator": "ssd", "interpolated_second": True}
+    assert_kernel_is_the_tail(ssd_300(classes=6, between_at=1), SsdPostamble, (300, 300), params, seed=8, scale=0.04)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

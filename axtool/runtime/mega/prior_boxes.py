@@ -58,6 +58,7 @@ def multiple_grid(
     aspect_ratios: Sequence[float],
     interpolated_scale_aspect_ratio: float,
     reduce_boxes_in_lowest_layer: bool,
+    interpolated_second: bool,
 ) -> list[Priors]:
     """Anchors whose scale grows from the first level to the last, a fraction of the input's side."""
     last = max(len(grids) - 1, 1)
@@ -69,7 +70,8 @@ def multiple_grid(
         else:
             spec = [(scales[level], ratio) for ratio in aspect_ratios]
             if interpolated_scale_aspect_ratio > 0:
-                spec.append(((scales[level] * scales[level + 1]) ** 0.5, interpolated_scale_aspect_ratio))
+                between = (scales[level] * scales[level + 1]) ** 0.5, interpolated_scale_aspect_ratio
+                spec.insert(1 if interpolated_second else len(spec), between)
         sizes = [(scale / ratio**0.5, scale * ratio**0.5) for scale, ratio in spec]
         found.append(Priors(_f32((np.arange(rows) + 0.5) / rows), _f32((np.arange(cols) + 0.5) / cols), _f32(sizes)))
     return found

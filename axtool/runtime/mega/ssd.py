@@ -33,6 +33,8 @@ class SsdPostamble(Operator):
                     MultiscaleGridAnchorGenerator: 3, 7, 4.0, (1.0, 2.0, 0.5), 2. Level l has a stride of 2^l pixels.
     min_scale, max_scale, interpolated_scale_aspect_ratio, reduce_boxes_in_lowest_layer, aspect_ratios
                     ssd_anchor_generator: 0.2, 0.95, 1.0, True, (1.0, 2.0, 0.5, 3.0, 1/3). Fractions of the input.
+    interpolated_second
+                    whether the anchor between two scales is the second of a cell, as in early exports, not the last.
     box_coder       (y, x, height, width) scales of the Faster R-CNN box coder: (10, 10, 5, 5).
     tensor_roles    'box' or 'class' for each output; needed only with 3 classes, where both are 4 wide.
     backend, threads
@@ -71,6 +73,7 @@ class SsdPostamble(Operator):
         max_scale: float = 0.95,
         interpolated_scale_aspect_ratio: float = 1.0,
         reduce_boxes_in_lowest_layer: bool = True,
+        interpolated_second: bool = False,
         box_coder: Sequence[float] = (10.0, 10.0, 5.0, 5.0),
         tensor_roles: Sequence[str] | None = None,
         backend: str = "auto",
@@ -108,6 +111,7 @@ class SsdPostamble(Operator):
                 aspect_ratios=aspect_ratios or (1.0, 2.0, 0.5, 3.0, 1 / 3),
                 interpolated_scale_aspect_ratio=interpolated_scale_aspect_ratio,
                 reduce_boxes_in_lowest_layer=reduce_boxes_in_lowest_layer,
+                interpolated_second=interpolated_second,
             )
         rows = sum(level.boxes for level in levels)
         self.output_shapes: tuple[tuple[int, ...], ...] = ((1, rows, 4), (1, rows, self.num_classes))
