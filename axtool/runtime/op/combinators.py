@@ -47,6 +47,24 @@ class Seq(Operator):
         made.steps = tuple(copy.copy(operator) for operator in self.steps)
         return made
 
+    def optimized(self: _S, policy: str = "auto") -> _S:
+        """A new sequence that gives the same bits, adjacent operators made one where that is faster.
+
+        'none' is a copy. Sequences and models inside are optimized too; operators with a name stay as they are.
+        Raises ValueError for another policy.
+        """
+        if policy not in ("auto", "none"):
+            raise ValueError(f"optimized: there is no policy '{policy}'; known: auto, none")
+        made = self.copy()
+        if policy == "auto":
+            made.steps = self._fused([s.optimized() if isinstance(s, Seq) else s for s in made.steps])
+        return made
+
+    def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
+        from axtool.runtime.op.fused import fused  # it is about pictures, of which this module knows nothing
+
+        return tuple(fused(steps))
+
     def __repr__(self) -> str:
         return _block(type(self).__name__, self.name, self.operators)
 

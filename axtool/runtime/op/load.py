@@ -19,6 +19,7 @@ from axtool.runtime.op.device_ops import (
     NchwToNhwc,
     Pad,
     Quant,
+    QuantizeTransposePad,
     _AlignToModelOutput,
     _ListUnpack,
     is_nchw,
@@ -61,6 +62,15 @@ class LoadedSeq(Seq):
                     raise
                 raise RuntimeError(self._failed(step, values, error)) from error
         return values[0] if len(values) == 1 else Unpacked(values)
+
+    def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
+        """What quantizes and pads in one step; the tail, declared or not, stays."""
+        kinds = [type(step) for step in steps]
+        front = [NchwToNhwc, Quant, Pad]
+        starts = [at for at in range(len(kinds)) if kinds[at : at + 3] == front]
+        for at in reversed(starts):
+            steps[at : at + 3] = [QuantizeTransposePad(getattr(steps[at + 1], "_lanes"))]  # noqa: B009
+        return tuple(steps)
 
     def _failed(self, kernel: Operator, values: Sequence[Any], error: Exception) -> str:
         shown = ", ".join(
