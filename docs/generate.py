@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page(),
         "supported-ops.md": ops_page(),
         "errors.md": errors_page(),
+        "operators.md": operators_page(),
         **{f"schemas/{name}.json": text for name, text in schema_pages().items()},
     }
 
@@ -158,6 +160,30 @@ def _leaves(value: ast.expr) -> list[ast.Constant]:
     if isinstance(value, ast.IfExp):
         return _leaves(value.body) + _leaves(value.orelse)
     return [value] if isinstance(value, ast.Constant) and value.value else []
+
+
+def operators_page() -> str:
+    """Every operator of pipelines: its name, its other names, its signature and what it does."""
+    from axtool.runtime import op
+
+    spellings: dict[type, list[str]] = {}
+    for name in op.__all__:
+        value = getattr(op, name)
+        if isinstance(value, type) and issubclass(value, op.Operator) and value not in (op.Operator, op.LoadedSeq):
+            spellings.setdefault(value, []).append(name)
+    parts = [
+        NOTE,
+        "# Operators of pipelines\n\nEach is a class of `axtool.runtime.op` and has a name in snake case beside it; "
+        "[runtime.md](runtime.md) shows how they\nmake a pipeline. Every operator also takes `name=`.\n",
+    ]
+    for cls, names in sorted(spellings.items(), key=lambda row: row[0].__name__):
+        given = [p.replace(annotation=p.empty) for k, p in inspect.signature(cls).parameters.items() if k != "name"]
+        shown = ", ".join(map(str, given)).replace("<class 'numpy.float32'>", "np.float32")
+        shown = re.sub(r"<(?:class '(\w+)'|(\w+\.\w+): [^>]*)>", r"\1\2", shown)  # int, TensorLayout.CHW
+        also = ", ".join(f"`{name}`" for name in names if name != cls.__name__)
+        text = inspect.cleandoc(cls.__doc__ or "")
+        parts.append(f"## {cls.__name__}({shown})\n\n{also + chr(10) * 2 if also else ''}{text}\n")
+    return "\n".join(parts)
 
 
 def schema_pages() -> dict[str, str]:
