@@ -159,6 +159,7 @@ NB_MODULE(_native, m) {
         "What the taps of a convolution meet from (y, x) on, of each group: (group, window, k).");
   postamble::bind_bytes(m);
   postamble::bind_heads(m);
+  postamble::bind_labels(m);
   nb::class_<Engine>(m, "Engine", "Executes rows of axtool.ops.encoding; see axtool.sim.engine.open_engine.")
       .def(
           "__init__",

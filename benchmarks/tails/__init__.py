@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.tails import anchored, faces, ssd, yolact, yolo
+from benchmarks.tails import anchored, faces, labels, ssd, yolact, yolo
 from benchmarks.tails.case import Case
 
+_LABELS = "SegFormerPostamble"
 _YOLO = "UltralyticsYoloPostamble"
 _ANCHORS = [[list(pair) for pair in level] for level in anchored.ANCHORS]
 
@@ -54,4 +55,6 @@ CASES: tuple[Case, ...] = (
     ),
     Case("retinaface-mnet025-640", faces.retinaface, "RetinaFacePostamble", {}, 640, 640, 8),
     Case("yolact-r50-550", yolact.yolact, "YolactPostamble", {}, 550, 550, 15),
+    Case("segformer-19-256x512", lambda: labels.labels(64, 128, 19, 4), _LABELS, {"num_classes": 19}, 512, 256, 4),
+    Case("segformer-150-256x512", lambda: labels.labels(64, 128, 150, 4), _LABELS, {"num_classes": 150}, 512, 256, 8),
 )

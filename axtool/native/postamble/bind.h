@@ -6,5 +6,6 @@ namespace axtool::postamble {
 
 void bind_bytes(nanobind::module_ &);
 void bind_heads(nanobind::module_ &);
+void bind_labels(nanobind::module_ &);
 
 }  // namespace axtool::postamble

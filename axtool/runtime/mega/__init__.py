@@ -7,6 +7,7 @@ from axtool.runtime.mega.classification import ClassificationPostamble
 from axtool.runtime.mega.dense_head import DenseHeadPostamble
 from axtool.runtime.mega.map_heads import CenterFacePostamble, DbnetPostamble
 from axtool.runtime.mega.retina_face import RetinaFacePostamble
+from axtool.runtime.mega.segformer import SegFormerPostamble
 from axtool.runtime.mega.ssd import SsdPostamble
 from axtool.runtime.mega.ultra_face import UltraFacePostamble
 from axtool.runtime.mega.ultralytics_yolo import UltralyticsYoloPostamble
@@ -19,6 +20,7 @@ __all__ = [
     "DbnetPostamble",
     "DenseHeadPostamble",
     "RetinaFacePostamble",
+    "SegFormerPostamble",
     "SsdPostamble",
     "UltraFacePostamble",
     "UltralyticsYoloPostamble",

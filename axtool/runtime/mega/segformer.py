@@ -1,0 +1,104 @@
+"""`SegFormerPostamble`: the class of every pixel, of scores that are still small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.runtime.mega.byte_functions import native_module
+from axtool.runtime.mega.checks import DROP, check_backend, check_count, check_infos, check_tensors, named
+from axtool.runtime.mega.pool import Pool
+from axtool.runtime.op.operator import Operator
+from axtool.runtime.tensor_info import TensorInfo
+
+
+class SegFormerPostamble(Operator):
+    """Bilinear enlargement and argmax over the classes in one pass, without the enlarged scores in between.
+
+    Families: SegFormer and any network whose tail is Resize (linear, half_pixel) and ArgMax, or ArgMax alone.
+
+    num_classes   channels of the one output.
+    factor        how much larger the labels are than the scores, a whole number. Default: model_height over the
+                  tensor's height, which must be model_width over its width; 1 where the device has enlarged already.
+    keepdims      whether the labels keep an axis for the classes, as ArgMax's keepdims says. Default False.
+    backend       'auto', 'scalar', 'avx2' or 'avx512'; all give the same labels.
+
+    Emits labels, int64 (1, h * factor, w * factor), or (1, 1, h * factor, w * factor) with keepdims.
+
+    The labels are those of the onnxruntime tail but for exact ties: interpolated bytes are compared as whole numbers,
+    and of equal ones the first class wins, as in ArgMax. The tail interpolates in float32, where rounding decides
+    between such equals. With factor 1 nothing is rounded and every label is the tail's.
+    """
+
+    postamble_slot = "fused_kernel"
+
+    num_classes: int
+    factor: int
+    backend: str
+
+    def __init__(
+        self,
+        output_infos: Sequence[TensorInfo],
+        model_width: int,
+        model_height: int,
+        *,
+        num_classes: int,
+        factor: int | None = None,
+        keepdims: bool = False,
+        backend: str = "auto",
+        name: str = "",
+    ) -> None:
+        check_infos(output_infos)
+        if len(output_infos) != 1:
+            raise ValueError(f"reads the one map of scores, this model has {len(output_infos)}; {DROP}")
+        (info,) = output_infos
+        _, h, w, c = info.unpadded_shape
+        if c != check_count("num_classes", num_classes):
+            raise ValueError(f"{named(info, 0)}: want {num_classes} channels for num_classes={num_classes}; {DROP}")
+        if not np.float32(info.scale) > 0:
+            raise ValueError(f"{named(info, 0)}: scale is {info.scale}, want one above 0; {DROP}")
+        if factor is None:
+            factor = model_height // h
+            if (h * factor, w * factor) != (model_height, model_width):
+                raise ValueError(
+                    f"{named(info, 0)}: {model_height}x{model_width} is no whole multiple of it; give factor, or {DROP}"
+                )
+        self.num_classes, self.factor = num_classes, check_count("factor", factor)
+        self.backend = check_backend(backend)
+        if native_module() is None:
+            self.backend = "numpy"
+        size = h * factor, w * factor
+        self.output_shapes: tuple[tuple[int, ...], ...] = ((1, 1, *size) if keepdims else (1, *size),)
+        self._info, self._pool = info, Pool(self.output_shapes[0], np.int64)
+        super().__init__(name=name)
+
+    def __call__(self, raw: NDArray[np.int8]) -> NDArray[np.int64]:
+        check_tensors((raw,), (self._info,))
+        labels: NDArray[np.int64] = self._pool.take()
+        h, w = labels.shape[-2:]
+        label_pixels(raw[self._info.inside][0], self.factor, labels.reshape(h, w), backend=self.backend)
+        return labels
+
+
+def label_pixels(x: NDArray[np.int8], factor: int, out: NDArray[np.int64], *, backend: str = "auto") -> None:
+    """The first of the largest channels at every pixel of x (h, w, c) enlarged, into out (h * factor, w * factor)."""
+    native = native_module()
+    if native is not None and backend != "numpy":
+        native.labels_s8_s64(x, factor, out, backend)
+        return
+    rows = enlarged(x.astype(np.int64), 0, factor)
+    enlarged(rows, 1, factor).argmax(-1, out=out)
+
+
+def enlarged(x: NDArray[np.int64], axis: int, factor: int) -> NDArray[np.int64]:
+    """Half-pixel bilinear enlargement along an axis, times 2 * factor: whole numbers."""
+    size = x.shape[axis]
+    place = 2 * np.arange(size * factor) + 1 - factor
+    before, weight = np.divmod(place, 2 * factor)
+    weight = np.expand_dims(weight, [i for i in range(x.ndim) if i != axis])
+    first = x.take(np.clip(before, 0, size - 1), axis)
+    second = x.take(np.clip(before + 1, 0, size - 1), axis)
+    made: NDArray[np.int64] = first * (2 * factor - weight) + second * weight
+    return made
