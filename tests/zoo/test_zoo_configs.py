@@ -233,7 +233,7 @@ def test_every_entry_names_a_kernel_and_the_file_that_defines_it(entry: Entry) -
 
 
 def test_info_shows_the_postamble_and_its_file() -> None:
-    shown = axzoo("info", "digits-v8det").stdout
+    shown = axzoo("info", "digits-v8det").out
     assert "postamble   Postamble(fused_kernel='UltralyticsYoloPostamble', num_classes=10)" in shown
     (file,) = [line for line in shown.splitlines() if line.startswith("  kernel ")]
     assert file.endswith("ultralytics_yolo.py")
