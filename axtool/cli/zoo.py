@@ -93,39 +93,47 @@ def build_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Fetch, compile and, with --verify, judge a model.
+    """Fetch, compile and, with --verify, judge a model. Writes the .axm, and beside it a recipe that runs it.
 
     \b
     Examples:
       axzoo build digits-v8det -o digits.axm --verify
+      python digits.py --run picture.png
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.cli.options import choice
     from axtool.compiler import compile_file
-    from axtool.config import refuse_overwrite
+    from axtool.config import refuse_overwrite, write_whole
     from axtool.options import options_of
     from axtool.report.built import built_document, built_text
+    from axtool.runtime.op.load import input_size
     from axtool.verify.check import Request
     from axtool.verify.check import verify as compare_models
     from axtool.verify.expected import compare
     from axtool.verify.judge import Limits
     from axtool.zoo.catalogue import find
     from axtool.zoo.recipe import recipe_of, validation_of
+    from axtool.zoo.recipe_text import recipe_text
 
     entry = find(model)
     path = out or Path(f"{entry.config.name}.axm")
+    script = path.with_suffix(".py")
     refuse_overwrite(path, force=force)
+    refuse_overwrite(script, force=force, inputs=[entry.path])
     choice(path.suffix.lower(), (".axm",), "--out")
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         progress.step("fetching")
         recipe = recipe_of(entry, target)
         compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
+        width, height = input_size(compiled.artefact)
+        text = recipe_text(entry.config, path.name, script.name, (height, width))
+        write_whole(script, text.encode(), force=force)
         rows = None
         if verify:
             progress.step("verifying")
             request = Request(path, recipe.model, validation_of(entry))
             rows = compare(entry.config.expected, compare_models(request, Limits(), progress.count))
-    document = built_document(entry.config.name, compiled.artefact, path, rows, elapsed_s=progress.elapsed_s)
+    document = built_document(entry.config.name, compiled.artefact, path, script, rows, elapsed_s=progress.elapsed_s)
     if as_json:
         emit(document)
     elif not quiet:

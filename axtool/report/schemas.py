@@ -275,6 +275,7 @@ class ExpectedRow(Part):
 
 class ZooBuild(CompileBody):
     schema_: Literal["axtool.axzoo.build/1"] = Field(alias="schema")
+    recipe: str
     name: str
     expected: list[ExpectedRow] | None
 

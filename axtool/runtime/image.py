@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,13 @@ class Image:
         if color.channels != channels:
             raise ValueError(f"{color.value} has {color.channels} channels, the picture {channels}")
         return cls(pixels, color, source)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Image:
+        """A picture file as RGB. Raises UsageError for what is none."""
+        from axtool.inputs.images import read_image
+
+        return cls(read_image(Path(path)), ColorFormat.RGB, str(path))
 
     @classmethod
     def from_pil(cls, image: Any, source: str = "") -> Image:

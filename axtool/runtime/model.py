@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ class HostSession:
         made.outputs = tuple(value.name for value in made._session.get_outputs())
         return made
 
-    @property
+    @cached_property
     def specs(self) -> dict[str, TensorSpec]:
         """Name, shape and type of every input and output."""
         values = [*self._session.get_inputs(), *self._session.get_outputs()]

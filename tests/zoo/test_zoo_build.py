@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import axtool as axtool_package
 from axtool.artefact import axm
+from axtool.runtime import ColorFormat, Image
+from axtool.zoo.catalogue import Entry, entries, find
+from axtool.zoo.recipe_text import recipe_text
 from tests.conftest import Tiny
 from tests.tiny import axtool, axzoo
 
+ROOT = Path(axtool_package.__file__).parents[1]
 CONFIG = """name: mine
 title: a tiny classifier
 licence: Apache-2.0
@@ -64,3 +75,47 @@ def test_an_existing_output_is_kept_without_force(tiny_models: Tiny, work: Path)
 def test_another_target_may_be_chosen(tiny_models: Tiny, work: Path, target: str) -> None:
     assert axzoo("build", config(tiny_models, work), "--target", target, "-q").code == 0
     assert axm.read(work / "mine.axm").target["name"] == target
+
+
+def test_a_build_writes_a_recipe_that_runs_its_model(tiny_models: Tiny, work: Path) -> None:
+    ran = axzoo("build", config(tiny_models, work))
+    assert "recipe      python mine.py --run PICTURE" in ran.out
+    shown = subprocess.run(
+        [sys.executable, "mine.py", "--run", str(tiny_models / "picture.png"), "--json"],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)["found"]
+    wanted = axtool("run", "mine.axm", tiny_models / "picture.png", "--json").document["result"]["classes"]
+    assert [row["label"] for row in found] == [row["label"] for row in wanted[: len(found)]]
+    assert len(found) == 3, "as many as there are labels, at most five"
+
+
+def test_a_recipe_of_the_bundled_detector_declares_its_kernel_and_uses_it_twice(work: Path) -> None:
+    text = recipe_text(find("digits-v8det").config, "digits.axm", "digits.py")
+    assert "POSTAMBLE = Postamble(fused_kernel='UltralyticsYoloPostamble', num_classes=10)" in text
+    assert text.count("using_postamble=POSTAMBLE") == 2
+    assert "op.letterbox(160, 160)" in text
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.config.name)
+def test_every_recipe_is_a_module_that_builds_its_steps(entry: Entry) -> None:
+    module: dict[str, Any] = {"__name__": "recipe"}
+    exec(compile(recipe_text(entry.config, "m.axm", "m.py"), "m.py", "exec"), module)
+    assert module["POSTAMBLE"] == entry.config.kernel
+    assert (
+        module["preprocess"](
+            np.zeros((50, 80, 3), np.uint8)
+            if "prepare" in repr(module["preprocess"]).lower()
+            else Image(np.zeros((50, 80, 3), np.uint8), ColorFormat.RGB)
+        ).dtype
+        == np.float32
+    )
+    assert module["postprocess"](0.3).operators
+
+
+def test_a_recipe_that_stands_there_is_kept_without_force(tiny_models: Tiny, work: Path) -> None:
+    (work / "mine.py").write_text("mine")
+    assert axzoo("build", config(tiny_models, work)).code == 2
+    assert (work / "mine.py").read_text() == "mine"
+    assert not (work / "mine.axm").exists()

@@ -24,11 +24,13 @@ from axtool.runtime.op.decode import (
     DecodeSemanticSegmentation,
     DecodeSsd,
 )
+from axtool.runtime.op.decode_maps import DecodeCenterFace, DecodeDbnet
 from axtool.runtime.op.device_ops import AxRuntimeModel, Depad, Dequant, NchwToNhwc, Pad, Quant
 from axtool.runtime.op.load import LoadedSeq, load
 from axtool.runtime.op.onnx_model import OnnxModel
 from axtool.runtime.op.operator import Operator, registered
 from axtool.runtime.op.postprocess import Filter, Nms, ProtoToMask, Softmax, SortBy, Split, ToImageSpace, Top1, TopK
+from axtool.runtime.op.prepare import Prepare
 from axtool.runtime.op.tensors import (
     ContrastNormalize,
     LinearScaling,
@@ -57,6 +59,7 @@ ax_pose, ax_segmentation, ax_semantic_segmentation = AxPose, AxSegmentation, AxS
 axclassification, axdepthmap, axdetection, axobb = AxClassification, AxDepthMap, AxDetection, AxObb
 axpose, axsegmentation = AxPose, AxSegmentation
 decode_detections, decode_obb, decode_pose = DecodeDetections, DecodeObb, DecodePose
+decode_center_face, decode_dbnet, prepare = DecodeCenterFace, DecodeDbnet, Prepare
 decode_retina_face, decode_segmentation = DecodeRetinaFace, DecodeSegmentation
 decode_semantic_segmentation, decode_ssd = DecodeSemanticSegmentation, DecodeSsd
 filter, nms, proto_to_mask, softmax, sort_by, split = Filter, Nms, ProtoToMask, Softmax, SortBy, Split
@@ -66,18 +69,19 @@ constant, for_each, onnx_model = Constant, ForEach, OnnxModel
 
 __all__ = [
     "AxClassification", "AxDepthMap", "AxDetection", "AxObb", "AxPose", "AxRuntimeModel", "AxSegmentation",
-    "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "DecodeDetections",
-    "DecodeObb", "DecodePose", "DecodeRetinaFace", "DecodeSegmentation", "DecodeSemanticSegmentation", "DecodeSsd",
-    "Depad", "Dequant", "Filter", "ForEach", "Identity", "InterpolationMode", "Itemgetter", "Letterbox",
-    "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize", "OnnxModel", "Operator", "Pack", "Pad", "Par",
-    "Perspective", "ProtoToMask", "Quant", "Resize", "Seq", "Softmax", "SortBy", "Split", "TensorLayout", "ToDtype",
-    "ToImageSpace", "ToImageTensor", "ToTensor", "Top1", "TopK", "Unpack", "ax_classification", "ax_depth_map",
-    "ax_detection", "ax_obb", "ax_pose", "ax_segmentation", "ax_semantic_segmentation", "axclassification",
-    "axdepthmap", "axdetection", "axobb", "axpose", "axsegmentation", "center_crop", "centercrop", "color_convert",
-    "colorconvert", "constant", "contrast_normalize", "decode_detections", "decode_obb", "decode_pose",
-    "decode_retina_face", "decode_segmentation", "decode_semantic_segmentation", "decode_ssd", "filter", "for_each",
-    "foreach", "frame_context", "identity", "itemgetter", "letterbox", "linear_scaling", "linearscaling", "load",
-    "nms", "normalize", "onnx_model", "pack", "par", "perspective", "proto_to_mask", "resize", "seq", "softmax",
+    "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "DecodeCenterFace",
+    "DecodeDbnet", "DecodeDetections", "DecodeObb", "DecodePose", "DecodeRetinaFace", "DecodeSegmentation",
+    "DecodeSemanticSegmentation", "DecodeSsd", "Depad", "Dequant", "Filter", "ForEach", "Identity",
+    "InterpolationMode", "Itemgetter", "Letterbox", "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize",
+    "OnnxModel", "Operator", "Pack", "Pad", "Par", "Perspective", "Prepare", "ProtoToMask", "Quant", "Resize", "Seq",
+    "Softmax", "SortBy", "Split", "TensorLayout", "ToDtype", "ToImageSpace", "ToImageTensor", "ToTensor", "Top1",
+    "TopK", "Unpack", "ax_classification", "ax_depth_map", "ax_detection", "ax_obb", "ax_pose", "ax_segmentation",
+    "ax_semantic_segmentation", "axclassification", "axdepthmap", "axdetection", "axobb", "axpose", "axsegmentation",
+    "center_crop", "centercrop", "color_convert", "colorconvert", "constant", "contrast_normalize",
+    "decode_center_face", "decode_dbnet", "decode_detections", "decode_obb", "decode_pose", "decode_retina_face",
+    "decode_segmentation", "decode_semantic_segmentation", "decode_ssd", "filter", "for_each", "foreach",
+    "frame_context", "identity", "itemgetter", "letterbox", "linear_scaling", "linearscaling", "load", "nms",
+    "normalize", "onnx_model", "pack", "par", "perspective", "prepare", "proto_to_mask", "resize", "seq", "softmax",
     "sort_by", "split", "to_dtype", "to_image_space", "to_image_tensor", "to_tensor", "todtype", "toimage", "top1",
     "top_k", "topk", "totensor", "unpack",
 ]  # fmt: skip

@@ -57,13 +57,16 @@ class OnnxModel(Operator):
     def __call__(self, *values: Any) -> Any:
         if len(values) != len(self.inputs):
             raise ValueError(f"the graph takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {len(values)}")
-        known: dict[str, NDArray[Any]] = {
-            key: np.asarray(value) for key, value in zip(self.inputs, values, strict=True)
-        }
+        known = {key: self._batched(key, np.asarray(value)) for key, value in zip(self.inputs, values, strict=True)}
         for session in self._sessions:
             known |= session.run(known)
         results = [known[name] for name in self.outputs]
         return results[0] if len(results) == 1 else Unpacked(results)
+
+    def _batched(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """One picture, without its batch of one, gets it."""
+        spec = next((session.specs[name] for session in self._sessions if name in session.inputs), None)
+        return array[None] if spec is not None and array.ndim == len(spec.shape) - 1 else array
 
 
 def _provider(name: str | None) -> str:

@@ -1,0 +1,156 @@
+"""What a recipe of the zoo does when it is run: a picture through its pipeline, its agreement with float, its speed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axtool.errors import AxError
+from axtool.inputs.images import is_image_name
+from axtool.runtime.boxes import matched
+from axtool.runtime.image import Image
+from axtool.runtime.op.combinators import Seq
+
+Build = Callable[[str], Seq]
+WARM_UP = 3
+
+
+def main(
+    build_pipeline: Build,
+    build_accuracy_pipeline: Build,
+    build_float_pipeline: Build,
+    labels: Sequence[str],
+    model: Path,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """The command line of a recipe. 0 when done, 2 for a mistake of the caller, which is told in one line."""
+    parser = argparse.ArgumentParser(description="Run, judge or time a model of the zoo.")
+    parser.add_argument(
+        "--model", default=str(model), metavar="FILE.axm", help=f"default: {model.name} beside the recipe"
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--run", metavar="PICTURE", help="print what the model finds")
+    what.add_argument("--eval", metavar="FOLDER", help="agreement with the float model on the pictures of a folder")
+    what.add_argument("--benchmark", metavar="PICTURE", help="time the pipeline, operator by operator")
+    parser.add_argument("--float", metavar="FILE.onnx", help="the source model, for --eval")
+    parser.add_argument("--repeat", type=int, default=50, metavar="N", help="frames to time (50)")
+    parser.add_argument(
+        "--optimize", choices=("auto", "none"), default="none", help="fuse operators where that is faster"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    options = parser.parse_args(argv)
+    if options.eval and not options.float:
+        parser.error("--eval compares with the float model: give it as --float FILE.onnx")
+    if options.repeat < 1:
+        parser.error("--repeat wants at least one frame")
+    try:
+        if options.run:
+            found = _optimized(build_pipeline(options.model), options.optimize)(Image.from_file(options.run))
+            result: dict[str, Any] = {"found": [_plain(item, labels) for item in found]}
+        elif options.eval:
+            pipelines = build_accuracy_pipeline(options.model), build_float_pipeline(options.float)
+            result = agreement(*pipelines, _pictures(Path(options.eval)))
+        else:
+            pipeline = _optimized(build_pipeline(options.model), options.optimize)
+            result = timed(pipeline, Image.from_file(options.benchmark), options.repeat)
+    except (AxError, OSError, ValueError) as error:
+        parser.exit(2, f"error: {error}\n")
+    print(json.dumps(result, indent=2) if options.json else _text(result))
+    return 0
+
+
+def agreement(pipeline: Seq, reference: Seq, pictures: Sequence[Path]) -> dict[str, Any]:
+    """How much of what the reference finds the pipeline finds too: same class, and for boxes an IoU of at least 0.5."""
+    objects = same = invented = 0
+    for path in pictures:
+        image = Image.from_file(path)
+        wanted, found = reference(image), pipeline(image)
+        if wanted and not hasattr(wanted[0], "bbox"):
+            objects += 1
+            same += found[0].class_id == wanted[0].class_id
+            continue
+        for class_id in {item.class_id for item in (*wanted, *found)}:
+            a, b = (_boxes(items, class_id, image) for items in (wanted, found))
+            pairs = matched(a, b)
+            objects, same, invented = objects + len(a), same + pairs, invented + len(b) - pairs
+    share = same / objects if objects else 1.0
+    return {"pictures": len(pictures), "objects": objects, "found": same, "invented": invented, "found_share": share}
+
+
+def timed(pipeline: Seq, image: Image, repeat: int) -> dict[str, Any]:
+    """Milliseconds of a frame and of each operator, measured here: medians, and the spread of the frame."""
+    from axtool.runtime.geometry import frame_context
+    from axtool.runtime.op.combinators import arguments
+
+    steps = [inner for step in pipeline.operators for inner in step.operators]
+    spent: list[list[float]] = []
+    for turn in range(WARM_UP + repeat):
+        values: tuple[Any, ...] = (image,)
+        row = []
+        with frame_context(image):
+            for step in steps:
+                start = time.perf_counter()
+                values = arguments(step(*values))
+                row.append(1e3 * (time.perf_counter() - start))
+        if turn >= WARM_UP:
+            spent.append(row)
+    table = np.array(spent)
+    frame = table.sum(1)
+    named = zip(steps, np.median(table, 0), strict=True)
+    return {
+        "frames": repeat,
+        "frame_ms": {
+            "min": float(frame.min()), "p50": float(np.median(frame)), "p99": float(np.percentile(frame, 99)),
+            "max": float(frame.max()),
+        },
+        "operators_ms": [{"operator": type(step).__name__, "p50": float(ms)} for step, ms in named],
+    }  # fmt: skip
+
+
+def _optimized(pipeline: Seq, policy: str) -> Seq:
+    optimized = getattr(pipeline, "optimized", None)
+    made: Seq = optimized() if policy == "auto" and optimized is not None else pipeline
+    return made
+
+
+def _pictures(folder: Path) -> list[Path]:
+    paths = sorted(path for path in folder.iterdir() if is_image_name(path)) if folder.is_dir() else []
+    if not paths:
+        raise ValueError(f"{folder}: no pictures")
+    return paths
+
+
+def _boxes(items: Sequence[Any], class_id: Any, image: Image) -> Any:
+    boxes = [item.bbox.to_pixels(image.width, image.height).xyxy() for item in items if item.class_id == class_id]
+    return np.array(boxes, np.float64).reshape(-1, 4)
+
+
+def _plain(item: Any, labels: Sequence[str]) -> dict[str, Any]:
+    index = int(item.class_id)
+    row: dict[str, Any] = {"label": labels[index] if index < len(labels) else str(index), "score": round(item.score, 4)}
+    if hasattr(item, "bbox"):
+        row["box"] = [round(value, 4) for value in item.bbox.xyxy()]
+    return row
+
+
+def _text(result: dict[str, Any]) -> str:
+    if "found" in result and isinstance(result["found"], list):
+        rows = [
+            f"{row['label']:<16} {row['score']:.3f}  {' '.join(f'{v:.3f}' for v in row.get('box', ()))}".rstrip()
+            for row in result["found"]
+        ]
+        return "\n".join(rows) or "nothing found"
+    if "frame_ms" in result:
+        spread = ", ".join(f"{key} {value:.3f}" for key, value in result["frame_ms"].items())
+        rows = [f"  {row['operator']:<26} {row['p50']:9.3f} ms" for row in result["operators_ms"]]
+        return "\n".join([f"measured here, {result['frames']} frames, ms a frame: {spread}", *rows])
+    return (
+        f"{result['found']} of {result['objects']} objects of the float model found again "
+        f"({100 * result['found_share']:.1f} %), {result['invented']} invented, {result['pictures']} pictures"
+    )
