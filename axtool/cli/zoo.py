@@ -80,6 +80,37 @@ def info_command(model: Name, as_json: Json = False, quiet: Quiet = False, verbo
         typer.echo(entry_text(legible_values(one_line)))
 
 
+@app.command("check")
+def check_command(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Names, or your own .yaml or .py. Default: all.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check configs and the files that they name; list every fault. Fetches nothing. Exit 1 for any fault.
+
+    \b
+    Examples:
+      axzoo check
+      axzoo check digits-v8det ./my-model.yaml
+    """
+    set_up(quiet=quiet, verbose=verbose)
+    from axtool.report.units import header
+    from axtool.zoo.check import check_configs
+
+    checked = check_configs(models or [])
+    failed = any(one.faults for one in checked)
+    if as_json:
+        listed = [{"name": one.name, "faults": list(one.faults)} for one in checked]
+        emit({**header("axzoo check", "failed" if failed else "ok"), "models": listed})
+    elif failed or not quiet:
+        for one in checked:
+            typer.echo("\n".join(f"{one.name}: {fault}" for fault in one.faults) or f"{one.name}: whole")
+    raise typer.Exit(1 if failed else 0)
+
+
 @app.command("build")
 def build_command(
     model: Name,

@@ -266,6 +266,17 @@ class ZooInfo(Ok):
     model: ZooModel
 
 
+class ZooChecked(Part):
+    name: str
+    faults: list[str]
+
+
+class ZooCheck(Document):
+    schema_: Literal["axtool.axzoo.check/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    models: list[ZooChecked]
+
+
 class ExpectedRow(Part):
     metric: str
     minimum: float
@@ -315,6 +326,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "targets": Targets,
         "axzoo.list": ZooList,
         "axzoo.info": ZooInfo,
+        "axzoo.check": ZooCheck,
         "axzoo.build": ZooBuild,
         "version": Version,
         "error": Error,
