@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from axtool.runtime import geometry
@@ -64,6 +65,14 @@ class Seq(Operator):
         from axtool.runtime.op.fused import fused  # it is about pictures, of which this module knows nothing
 
         return tuple(fused(steps))
+
+    def save_axe(self, file: str | Path, *, force: bool = False) -> None:
+        """Write the pipeline with its compiled models; `op.load` builds it again. Raises ValueError naming an operator
+        that cannot be saved, and for a file that is there unless `force`.
+        """
+        from axtool.runtime.op import axe  # it knows models, of which this module knows nothing
+
+        axe.save(self, file, force=force)
 
     def __repr__(self) -> str:
         return _block(type(self).__name__, self.name, self.operators)

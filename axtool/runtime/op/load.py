@@ -91,13 +91,19 @@ def load(
     using_postamble: Postamble | None = None,
     engine: str = "native",
     threads: int = 1,
-) -> LoadedSeq:
-    """A compiled model, ready to run on the simulated device.
+) -> Any:
+    """A compiled model as a LoadedSeq, or the pipeline of an .axe file as it was saved, for the simulated device.
 
     Without a Postamble, or with an empty one, the postamble graph runs in onnxruntime. Raises ValueError or ImportError
     for a kernel that does not fit the model or is not found, AxError for a file that is not a compiled model.
     """
     path = Path(file)
+    if path.suffix == ".axe":
+        if using_postamble is not None or name:
+            raise ValueError(f"{path}: a saved pipeline has its name and Postamble already; leave them out")
+        from axtool.runtime.op import axe  # it reads models with this module
+
+        return axe.load_axe(path, engine=engine, threads=threads)
     return sequence_of(axm.read(path), path, using_postamble, name=name, engine=engine, threads=threads)
 
 

@@ -1,0 +1,102 @@
+"""Saved pipelines: what comes back is what was saved, and what is no pipeline is refused with the reason."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axtool.errors import AxError
+from axtool.runtime import Postamble, op
+from tests.conftest import Tiny
+
+USER = "tests.runtime.kernels_of_the_user"
+
+
+def write(path: Path, toml: str, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pipeline.toml", toml)
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_a_saved_pipeline_gives_the_same_bits_and_prints_the_same(tiny_models: Tiny, tmp_path: Path) -> None:
+    kernel = Postamble(fused_kernel=f"{USER}:TwoTails")
+    pipeline = op.seq(op.load(tiny_models / "two.axm", using_postamble=kernel), op.pack(), op.unpack(), op.pack())
+    pipeline.save_axe(tmp_path / "x.axe")
+    loaded = op.load(tmp_path / "x.axe")
+    image = np.random.default_rng(3).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
+    for got, wanted in zip(loaded(image), pipeline(image), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert [type(step) for step in loaded.operators] == [type(step) for step in pipeline.operators]
+    assert loaded.operators[0].postamble == kernel
+
+
+def test_fields_and_nested_operators_come_back(tmp_path: Path) -> None:
+    pipeline = op.seq(
+        op.letterbox(64, 32), op.par(op.to_tensor(name="a"), op.to_image_tensor(name="b")), op.for_each(op.top_k(3)),
+        op.normalize(mean=[0.5, 0.25], std=[1.0, 2.0]),
+    )  # fmt: skip
+    pipeline.save_axe(tmp_path / "x.axe")
+    op.load(tmp_path / "x.axe").save_axe(tmp_path / "again.axe")
+    assert (tmp_path / "x.axe").read_bytes() == (tmp_path / "again.axe").read_bytes()
+    assert op.load(tmp_path / "x.axe").operators[0].width == 64
+
+
+def test_a_function_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"Function\.function cannot be saved"):
+        op.seq(lambda x: x).save_axe(tmp_path / "x.axe")
+
+
+def test_a_module_that_cannot_be_imported_is_named_with_where_it_was_looked_for(
+    tiny_models: Tiny, tmp_path: Path
+) -> None:
+    text = 'format = 1\npipeline = {operator = "load", model = "m.axm", postamble = {kernel = "no_such_module:K"}}'
+    data = (tiny_models / "two.axm").read_bytes()
+    with pytest.raises(ImportError, match=r"cannot import 'no_such_module'.*looked in"):
+        op.load(write(tmp_path / "x.axe", text, **{"m.axm": data}))
+
+
+@pytest.mark.parametrize(
+    ("toml", "reason"),
+    [
+        ("format = ", "Invalid value"),
+        ("format = 9", "format 9"),
+        ("format = 1", "want a table"),
+        ('format = 1\npipeline = {operator = "letterbx"}', "no operator 'letterbx'"),
+        ('format = 1\npipeline = {operator = "onnx_model", fields = {path = "/etc/passwd"}}', "no operator"),
+        ('format = 1\npipeline = {operator = "load", model = "m.axm"}', "m.axm is missing"),
+        ('format = 1\npipeline = {operator = "seq", steps = 3}', "want a list"),
+        ('format = 1\npipeline = {operator = "pack"}', "no sequence"),
+        ("#" * (1 << 21), "larger than"),
+    ],
+)
+def test_a_description_that_is_no_pipeline_is_refused(tmp_path: Path, toml: str, reason: str) -> None:
+    with pytest.raises(AxError, match=reason):
+        op.load(write(tmp_path / "x.axe", toml))
+
+
+@pytest.mark.parametrize("member", ["../m.axm", "/m.axm", "code.py"])
+def test_members_with_other_names_are_refused(tmp_path: Path, member: str) -> None:
+    with pytest.raises(AxError, match=r"only pipeline\.toml and NAME\.axm"):
+        op.load(write(tmp_path / "x.axe", "format = 1", **{member: b""}))
+
+
+def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.axe").write_bytes(b"PK nothing")
+    with pytest.raises(AxError, match="not a zip"):
+        op.load(tmp_path / "x.axe")
+
+
+def test_a_broken_member_and_wrong_fields_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.axe", "format = 1\n" + "# some text to squeeze\n" * 50)
+    data = bytearray(path.read_bytes())
+    data[45:60] = b"\xff" * 15
+    path.write_bytes(data)
+    with pytest.raises(AxError, match="not a pipeline that can be loaded"):
+        op.load(path)
+    with pytest.raises(AxError, match=r"letterbox: .*widht"):
+        op.load(write(path, 'format = 1\npipeline = {operator = "letterbox", fields = {widht = 3}}'))
