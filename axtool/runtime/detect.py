@@ -38,15 +38,28 @@ def decode_yolox(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> 
     """(1, anchors, 5 + classes) on a grid: offset in cells, log of the size in cells, objectness, class scores."""
     rows = _only(outputs)[0].astype(np.float64)
     height, width = task["size"]
+    boxes = off_grid(rows[:, :4], *grid(width, height, task.get("strides", (8, 16, 32))))
+    return _best(centres_to_corners(boxes), rows[:, 5:] * rows[:, 4:5], threshold)
+
+
+def grid(width: int, height: int, strides: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The cell x, y of every anchor of an input of this size (n, 2), and its stride in pixels (n, 1)."""
     cells, steps = [], []
-    for stride in task.get("strides", (8, 16, 32)):
+    for stride in strides:
         y, x = np.mgrid[0 : height // stride, 0 : width // stride]
         cells.append(np.stack([x.ravel(), y.ravel()], 1))
         steps.append(np.full((x.size, 1), stride))
-    cell, step = np.concatenate(cells), np.concatenate(steps)
-    centre = (rows[:, :2] + cell) * step
-    size = np.exp(np.clip(rows[:, 2:4], -20, 20)) * step
-    return _best(centres_to_corners(np.concatenate([centre, size], 1)), rows[:, 5:] * rows[:, 4:5], threshold)
+    return np.concatenate(cells), np.concatenate(steps)
+
+
+def off_grid(boxes: NDArray[Any], cells: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """YOLOX boxes relative to their cell -> centre and size in pixels: `(xy + cell) * stride`, `exp(wh) * stride`.
+
+    The logarithm of a size is cut to 20 either way, so that no noise becomes infinite.
+    """
+    relative = np.asarray(boxes, np.float64)
+    centre, size = (relative[:, :2] + cells) * steps, np.exp(np.clip(relative[:, 2:4], -20, 20)) * steps
+    return np.concatenate([centre, size], 1)
 
 
 def decode_centerface(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:

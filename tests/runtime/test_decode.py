@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from axtool.runtime import op
+from axtool.runtime.detect import decode_yolox
 
 
 def test_an_anchor_free_output_becomes_rows_of_corners_score_and_class() -> None:
@@ -61,6 +62,34 @@ def test_a_yolox_grid_is_decoded_where_strides_are_given() -> None:
     with op.frame_context((16, 16)):
         rows = decode(output)
     np.testing.assert_allclose(rows, [[12 - 8, 10 - 4, 12 + 8, 10 + 4, 0.9, 0]], rtol=1e-6)
+
+
+def test_strides_that_make_another_number_of_anchors_are_refused() -> None:
+    output = np.zeros((1, 5, 6), np.float32)
+    words = "strides (8,) of an input of 16x16 make 4 anchors, the output has 5"
+    with op.frame_context((16, 16)), pytest.raises(ValueError, match=re.escape(words)):
+        op.decode_detections("yolox", 1, strides=(8,))(output)
+
+
+def test_a_grid_box_of_noise_stays_finite() -> None:
+    output = np.array([[[0, 0, 200, -200, 1, 1]]], np.float32)
+    with op.frame_context((8, 8)):
+        assert np.isfinite(op.decode_detections("yolox", 1, strides=(8,))(output)).all()
+
+
+def test_a_grid_is_decoded_as_by_the_command_line() -> None:
+    rng = np.random.default_rng(5)
+    output = rng.random((1, 64 + 16 + 4, 8), np.float32)
+    with op.frame_context((64, 64)):
+        rows = op.decode_detections("yolox", 3, 0.3, strides=(8, 16, 32))(output)
+    found = decode_yolox({"size": (64, 64)}, {"out": output}, 0.3)
+    np.testing.assert_allclose(rows[:, :4], found.boxes, rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(rows[:, 5], found.classes)
+
+
+def test_without_classes_the_objectness_is_the_score() -> None:
+    output = np.array([[[10, 20, 4, 6, 0.9], [0, 0, 2, 2, 0.1]]], np.float32)
+    np.testing.assert_allclose(op.decode_detections("yolov5", 0)(output), [[8, 17, 12, 23, 0.9, 0]], rtol=1e-6)
 
 
 def test_poses_keep_their_keypoints_behind_the_box() -> None:
@@ -127,6 +156,7 @@ def test_an_output_of_another_shape_is_refused_with_both(make: object, output: n
     [
         ({"algo": "yolov88"}, "there is no algo 'yolov88'; did you mean yolov8"),
         ({"confidence_threshold": 1.5}, "confidence_threshold is 1.5, want 0 to 1"),
+        ({"num_classes": 0}, "num_classes is 0, want at least 1"),
         ({"max_boxes_pre_nms": 0}, "max_boxes_pre_nms is 0, want at least 1"),
         ({"input_format": "ltwh"}, "there is no input_format 'ltwh'"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from axtool.runtime import op
-from axtool.runtime.results import BBox, Classification, CocoClasses
+from axtool.runtime.results import BBox, Classification, CocoClasses, DetectedObject, OrientedObject
 
 ROWS = np.array(
     [
@@ -39,6 +39,12 @@ def test_backends_keep_the_same_of_many_boxes() -> None:
     np.testing.assert_array_equal(op.nms(backend="opencv")(rows), op.nms(backend="numpy")(rows))
 
 
+@pytest.mark.parametrize("backend", ["opencv", "numpy"])
+def test_classes_stay_apart_where_boxes_begin_left_of_the_picture(backend: str) -> None:
+    rows = np.array([[40, 40, 100, 100, 0.9, 0], [-61, -61, -1, -1, 0.8, 1]], np.float32)
+    np.testing.assert_array_equal(op.nms(backend=backend)(rows), rows)
+
+
 def test_no_more_than_the_best_boxes_come_out() -> None:
     np.testing.assert_array_equal(op.nms(max_boxes=1)(ROWS), ROWS[[1]])
 
@@ -51,6 +57,16 @@ def test_turned_boxes_are_compared_as_they_lie() -> None:
     quarter = np.float32(np.pi / 2)
     rows = np.array([[10, 10, 20, 2, 0.9, 0, 0], [10, 10, 2, 20, 0.8, 0, quarter], [10, 10, 20, 2, 0.7, 0, quarter]])
     np.testing.assert_array_equal(op.nms(box_format="xywhr")(rows)[:, 4], np.float32([0.9, 0.7]))
+
+
+def test_turned_boxes_at_angle_zero_are_suppressed_as_upright_ones() -> None:
+    rng = np.random.default_rng(6)
+    for count in (1, 2, 7, 40):
+        centre, size = rng.uniform(-20, 40, (count, 2)), rng.uniform(5, 30, (count, 2))
+        rest = np.concatenate([rng.random((count, 1)), rng.integers(0, 2, (count, 1)), np.zeros((count, 1))], 1)
+        turned = op.nms(box_format="xywhr")(np.concatenate([centre, size, rest], 1))
+        upright = op.nms()(np.concatenate([centre - size / 2, centre + size / 2, rest], 1))
+        np.testing.assert_array_equal(turned[:, 4:], upright[:, 4:])
 
 
 def test_boxes_go_back_through_a_letterbox_to_the_picture() -> None:
@@ -96,6 +112,23 @@ def test_masks_are_cut_to_their_box() -> None:
     assert not masks[1].any()
 
 
+@pytest.mark.parametrize("threshold", [0, 1, -0.5])
+def test_a_mask_threshold_that_decides_nothing_is_refused(threshold: float) -> None:
+    with pytest.raises(ValueError, match=f"mask_threshold is {threshold}, want between 0 and 1"):
+        op.proto_to_mask(threshold)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.bool_, np.float32])
+def test_top_k_is_right_for_every_kind_of_number(dtype: type) -> None:
+    _, indices = op.top_k(2)(np.array([1, 0, 1, 0], dtype))
+    np.testing.assert_array_equal(indices, [0, 2])
+
+
+def test_the_lowest_byte_is_not_the_largest() -> None:
+    values, _ = op.top_k(1)(np.array([-128, 5], np.int8))
+    assert values.tolist() == [5]
+
+
 def test_top_k_gives_values_and_indices_of_the_largest() -> None:
     values, indices = op.top_k(2)(np.array([[0.1, 0.5, 0.4]]))
     np.testing.assert_array_equal(values, [[0.5, 0.4]])
@@ -130,6 +163,18 @@ def test_a_filter_keeps_what_meets_every_condition() -> None:
 def test_results_are_sorted_by_an_attribute() -> None:
     items = [Classification(0, 0.2), Classification(1, 0.8)]
     assert op.sort_by("score", top=1)(items) == [items[1]]
+
+
+def test_boxes_are_sorted_by_area_and_by_distance_from_the_middle() -> None:
+    corner = DetectedObject(0, 0, BBox(0, 0, 0.5, 0.5), 0.9)
+    middle = DetectedObject(1, 0, BBox(0.4, 0.4, 0.6, 0.6), 0.8)
+    assert op.sort_by("area")([middle, corner]) == [corner, middle]
+    assert op.sort_by("center_distance", descending=False)([corner, middle]) == [middle, corner]
+
+
+def test_turned_boxes_have_an_area_too() -> None:
+    small, large = (OrientedObject(0, 0, 0.5, 0.5, side, side, 0.3, 0.5) for side in (0.1, 0.2))
+    assert op.sort_by("area")([small, large]) == [large, small]
 
 
 def test_a_box_converts_between_its_forms() -> None:

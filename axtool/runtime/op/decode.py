@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from axtool.errors import nearest
 from axtool.runtime import geometry
+from axtool.runtime.detect import grid, off_grid
 from axtool.runtime.op.operator import Operator, Unpacked
 
 Float = NDArray[np.float32]
@@ -42,7 +43,8 @@ class _Decoder(Operator):
 class DecodeDetections(_Decoder):
     """Rows (n, 6) of a YOLO's output: (1, 4 + classes, n), or (1, n, 5 + classes) with objectness, by `algo`.
 
-    `yolox` wants boxes in pixels: pass `strides` for a model that leaves them relative to its grid.
+    `yolox` wants boxes in pixels: pass `strides` for a model that leaves them relative to its grid. With objectness
+    `num_classes` may be 0: the objectness is the score then, and every class 0.
     """
 
     algo: str
@@ -54,6 +56,9 @@ class DecodeDetections(_Decoder):
 
     def __post_init__(self) -> None:
         self._check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
+        least = 0 if self.algo in OBJECTNESS else 1
+        if self.num_classes < least:
+            raise ValueError(f"DecodeDetections: num_classes is {self.num_classes}, want at least {least}")
 
     def __call__(self, output: Any) -> Float:
         if self.algo in END_TO_END:
@@ -62,9 +67,19 @@ class DecodeDetections(_Decoder):
         found = candidates(self, output, self.algo, self.num_classes, 0)
         boxes, scores, classes, _, index = found
         if self.strides:
-            frame = geometry.need("decode_detections with strides")
-            boxes = off_grid(boxes, index, frame.model_size, self.strides)
+            boxes = self._off_grid(boxes, index, np.asarray(output).shape[-2])
         return rows_of(boxes, scores, classes, self.input_format)
+
+    def _off_grid(self, boxes: Float, index: NDArray[np.intp], count: int) -> Float:
+        """The boxes of these of `count` anchors in pixels. Raises ValueError where the strides make another count."""
+        width, height = geometry.need("decode_detections with strides").model_size
+        cells, steps = grid(width, height, self.strides)
+        if len(cells) != count:
+            raise ValueError(
+                f"DecodeDetections: strides {tuple(self.strides)} of an input of {width}x{height} make {len(cells)} "
+                f"anchors, the output has {count}"
+            )
+        return off_grid(boxes, cells[index], steps[index]).astype(np.float32)
 
 
 class DecodePose(_Decoder):
@@ -223,7 +238,8 @@ def candidates(who: Operator, output: Any, algo: str, num_classes: int, extra: i
     if algo in OBJECTNESS:
         columns = _shaped(who, output, (None, 5 + num_classes + extra)).T
         likely = np.flatnonzero(columns[4] > threshold)  # a score is a chance times the objectness, so no more than it
-        chances = columns[5 : 5 + num_classes, likely] * columns[4, likely]
+        objectness = columns[4, likely]
+        chances = columns[5 : 5 + num_classes, likely] * objectness if num_classes else objectness[None]
         kept, scores, classes = over(chances, threshold, most)
         kept, first = likely[kept], 5
     else:
@@ -235,7 +251,7 @@ def candidates(who: Operator, output: Any, algo: str, num_classes: int, extra: i
 
 def over(chances: Float, threshold: float, most: int) -> tuple[NDArray[np.intp], Float, NDArray[np.intp]]:
     """Which columns of (classes, n) have a best score above the threshold, that score and its class."""
-    best = chances.max(0) if len(chances) else np.zeros(chances.shape[1], np.float32)
+    best = chances.max(0)
     kept = np.flatnonzero(best > threshold)  # a NaN is above nothing
     if len(kept) > most:
         kept = np.sort(kept[np.argsort(-best[kept], kind="stable")[:most]])
@@ -252,17 +268,6 @@ def rows_of(
         corners = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1)
     parts: list[NDArray[Any]] = [corners, scores[:, None], classes[:, None], *([] if extra is None else [extra])]
     return np.ascontiguousarray(np.concatenate(parts, 1), np.float32)
-
-
-def off_grid(boxes: Float, index: NDArray[np.intp], size: tuple[int, int], strides: Sequence[int]) -> Float:
-    """Boxes of YOLOX that are relative to the grid, in pixels: `(xy + grid) * stride`, `exp(wh) * stride`."""
-    points, steps = [], []
-    for stride in strides:
-        y, x = np.mgrid[0 : size[1] // stride, 0 : size[0] // stride]
-        points.append(np.stack([x.ravel(), y.ravel()], 1))
-        steps.append(np.full(x.size, stride))
-    grid, step = np.concatenate(points), np.concatenate(steps).astype(np.float32)[index, None]
-    return np.concatenate([(boxes[:, :2] + grid[index]) * step, np.exp(boxes[:, 2:]) * step], 1).astype(np.float32)
 
 
 def _shaped(who: Operator, output: Any, wanted: tuple[int | None, int | None]) -> Float:

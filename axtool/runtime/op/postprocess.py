@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from axtool.runtime import geometry
 from axtool.runtime.boxes import nms as greedy
 from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.results import OrientedObject
 
 Rows = NDArray[np.float32]
 BACKENDS = ("opencv", "numpy", "torch")
@@ -60,7 +62,9 @@ class Nms(Operator):
             return np.asarray(torchvision.ops.batched_nms(*tensors, self.iou_threshold).numpy())
         import cv2
 
-        sides = np.concatenate([table[:, :2], table[:, 2:4] - table[:, :2]], 1)
+        # OpenCV parts the classes by class * (largest coordinate + 1), which holds only where none is negative
+        corner = table[:, :2].astype(np.float64)
+        sides = np.concatenate([corner - corner.min(0), table[:, 2:4] - corner], 1)
         kept = cv2.dnn.NMSBoxesBatched(
             sides.tolist(), table[:, 4].tolist(), classes.tolist(), -np.inf, self.iou_threshold
         )
@@ -75,11 +79,12 @@ class Nms(Operator):
             return ((float(row[0]), float(row[1])), (float(row[2]), float(row[3])), float(np.degrees(row[6])))
 
         areas = table[:, 2] * table[:, 3]
+        reach = np.hypot(table[:, 2], table[:, 3]) / 2  # of the circle around each: most pairs do not even touch there
         kept: list[int] = []
         for index in np.argsort(-table[:, 4], kind="stable"):
-            for other in kept:
-                if classes[other] != classes[index]:
-                    continue
+            others = np.array(kept, np.int64)
+            apart = np.hypot(*(table[others, :2] - table[index, :2]).T)
+            for other in others[(classes[others] == classes[index]) & (apart <= reach[others] + reach[index])]:
                 _, corners = cv2.rotatedRectangleIntersection(rectangle(table[other]), rectangle(table[index]))
                 shared = 0.0 if corners is None else cv2.contourArea(cv2.convexHull(corners))
                 if shared > self.iou_threshold * (areas[other] + areas[index] - shared):
@@ -97,6 +102,10 @@ class ProtoToMask(Operator):
     mask_threshold: float = 0.5
     num_mask_coeffs: int = 32
 
+    def __post_init__(self) -> None:
+        if not 0 < self.mask_threshold < 1:
+            raise ValueError(f"proto_to_mask: mask_threshold is {self.mask_threshold}, want between 0 and 1")
+
     def __call__(self, rows: Any, proto: Any) -> NDArray[np.bool_]:
         table, prototypes = np.asarray(rows, np.float32), np.asarray(proto, np.float32)
         if table.ndim != 2 or table.shape[1] < 6 + self.num_mask_coeffs or prototypes.shape[0] != self.num_mask_coeffs:
@@ -107,7 +116,7 @@ class ProtoToMask(Operator):
         _, h, w = prototypes.shape
         width, height = geometry.need("proto_to_mask").model_size
         # sigmoid(x) > t where x > log(t / (1 - t)): no exponential for every pixel
-        level = np.log(self.mask_threshold / (1 - self.mask_threshold)) if 0 < self.mask_threshold < 1 else np.inf
+        level = np.log(self.mask_threshold / (1 - self.mask_threshold))
         masks = (table[:, 6 : 6 + self.num_mask_coeffs] @ prototypes.reshape(self.num_mask_coeffs, -1)) > level
         boxes = table[:, :4] * np.array((w / width, h / height, w / width, h / height), np.float32)
         x, y = np.arange(w) + 0.5, np.arange(h) + 0.5
@@ -180,7 +189,8 @@ class TopK(Operator):
         array, axis = np.asarray(x), -1 if self.dim is None else self.dim
         if self.k > array.shape[axis]:
             raise ValueError(f"top_k: k is {self.k}, the axis has {array.shape[axis]}")
-        keys = -array if self.largest else array
+        turned = -array if np.issubdtype(array.dtype, np.floating) else ~array  # -x of an unsigned x has another order
+        keys = turned if self.largest else array
         index = np.take(np.argsort(keys, axis, kind="stable"), np.arange(self.k), axis)
         return (np.take_along_axis(array, index, axis), index)
 
@@ -219,7 +229,11 @@ class Split(Filter):
 
 
 class SortBy(Operator):
-    """Results in the order of an attribute, or of a function; `top` of them."""
+    """Results in the order of an attribute, or of a function; `top` of them.
+
+    `area`, `width` and `height` are those of the box; `center_distance` is from its centre to that of the picture, as
+    a share of the picture's sides, for results in image space.
+    """
 
     by: str | Callable[[Any], Any] = "score"
     descending: bool = True
@@ -232,6 +246,7 @@ class SortBy(Operator):
 
 
 def _attribute(item: Any, name: str) -> Any:
-    if name in ("area", "width", "height"):
-        return getattr(item.bbox, name)
-    return getattr(item, name)
+    if name not in ("area", "width", "height", "center_distance"):
+        return getattr(item, name)
+    x, y, w, h = (item.cx, item.cy, item.w, item.h) if isinstance(item, OrientedObject) else item.bbox.xywh()
+    return {"area": w * h, "width": w, "height": h, "center_distance": math.hypot(x - 0.5, y - 0.5)}[name]
