@@ -12,21 +12,42 @@ if TYPE_CHECKING:
     from axtool.runtime import mega, op
     from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
+    from axtool.runtime.results import (
+        BBox,
+        Classification,
+        CocoClasses,
+        CoordFormat,
+        CoordSpace,
+        DepthMap,
+        DetectedObject,
+        DotaClasses,
+        Keypoint,
+        OrientedObject,
+        PoseObject,
+        SegmentedObject,
+        SemanticMap,
+    )
     from axtool.runtime.tensor_info import TensorInfo
 
-__all__ = ["ColorFormat", "Image", "Postamble", "TensorInfo", "mega", "op"]
+__all__ = [
+    "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace", "DepthMap", "DetectedObject",
+    "DotaClasses", "Image", "Keypoint", "OrientedObject", "PoseObject", "Postamble", "SegmentedObject", "SemanticMap",
+    "TensorInfo", "mega", "op",
+]  # fmt: skip
 
+_MODULES = ("mega", "op")
 _HOMES = {
     "ColorFormat": "axtool.runtime.image", "Image": "axtool.runtime.image",
     "Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info",
 }  # fmt: skip
+_RESULTS = "axtool.runtime.results"  # where every other name is
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in __all__:
+    if name in _MODULES:
         return import_module(f"axtool.runtime.{name}")
+    if name in __all__:
+        return getattr(import_module(_HOMES.get(name, _RESULTS)), name)
     raise AttributeError(f"module 'axtool.runtime' has no attribute '{name}'")
 
 
