@@ -14,8 +14,9 @@ import numpy as np
 from axtool.errors import AxError
 from axtool.inputs.images import is_image_name
 from axtool.runtime.boxes import matched
+from axtool.runtime.geometry import frame_context
 from axtool.runtime.image import Image
-from axtool.runtime.op.combinators import Seq
+from axtool.runtime.op.combinators import Seq, arguments
 
 Build = Callable[[str], Seq]
 WARM_UP = 3
@@ -51,13 +52,13 @@ def main(
         parser.error("--repeat wants at least one frame")
     try:
         if options.run:
-            found = _optimized(build_pipeline(options.model), options.optimize)(Image.from_file(options.run))
+            found = build_pipeline(options.model).optimized(options.optimize)(Image.from_file(options.run))
             result: dict[str, Any] = {"found": [_plain(item, labels) for item in found]}
         elif options.eval:
             pipelines = build_accuracy_pipeline(options.model), build_float_pipeline(options.float)
             result = agreement(*pipelines, _pictures(Path(options.eval)))
         else:
-            pipeline = _optimized(build_pipeline(options.model), options.optimize)
+            pipeline = build_pipeline(options.model).optimized(options.optimize)
             result = timed(pipeline, Image.from_file(options.benchmark), options.repeat)
     except (AxError, OSError, ValueError) as error:
         parser.exit(2, f"error: {error}\n")
@@ -85,9 +86,6 @@ def agreement(pipeline: Seq, reference: Seq, pictures: Sequence[Path]) -> dict[s
 
 def timed(pipeline: Seq, image: Image, repeat: int) -> dict[str, Any]:
     """Milliseconds of a frame and of each operator, measured here: medians, and the spread of the frame."""
-    from axtool.runtime.geometry import frame_context
-    from axtool.runtime.op.combinators import arguments
-
     steps = [inner for step in pipeline.operators for inner in step.operators]
     spent: list[list[float]] = []
     for turn in range(WARM_UP + repeat):
@@ -111,12 +109,6 @@ def timed(pipeline: Seq, image: Image, repeat: int) -> dict[str, Any]:
         },
         "operators_ms": [{"operator": type(step).__name__, "p50": float(ms)} for step, ms in named],
     }  # fmt: skip
-
-
-def _optimized(pipeline: Seq, policy: str) -> Seq:
-    optimized = getattr(pipeline, "optimized", None)
-    made: Seq = optimized() if policy == "auto" and optimized is not None else pipeline
-    return made
 
 
 def _pictures(folder: Path) -> list[Path]:

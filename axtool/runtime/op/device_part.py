@@ -82,6 +82,12 @@ class DevicePart:
             for stage in stages
         ]
         self._first = self._device(0)
+        self._made = {
+            name: _device_lane(stage, name)
+            for stage in self._stages
+            if isinstance(stage, DeviceSession)
+            for name in stage.program.outputs
+        }
         specs = dict(specs)
         for stage in self._stages:
             specs |= {} if isinstance(stage, DeviceSession) else stage.specs
@@ -97,7 +103,7 @@ class DevicePart:
         )
         leaving = [name for name in dict.fromkeys(_in_order(self._stages)) if name in set(wanted)]
         self.outputs = tuple(
-            [self._lane_out(specs, name) for name in leaving]
+            [self._made.get(name) or _float_lane(specs, name) for name in leaving]
             + [_float_lane(specs, name) for name in passing if name in set(wanted)]
         )
 
@@ -116,16 +122,13 @@ class DevicePart:
                 )
             (known if lane.tensor is None else buffers)[lane.name] = value
         buffers = self._first.run_buffers(buffers)
-        lanes = {name: _device_lane(self._first, name) for name in buffers}
         for stage in self._stages[1:]:
             for name in _inputs(stage):
                 if name not in known:
-                    lane = lanes[name]
+                    lane = self._made[name]
                     known[name] = lane.align(lane.dequantize(buffers[name][lane.info.inside]))
             if isinstance(stage, DeviceSession):
-                made = stage.run_buffers({name: stage.padded(name, known[name]) for name in stage.program.inputs})
-                buffers |= made
-                lanes |= {name: _device_lane(stage, name) for name in made}
+                buffers |= stage.run_buffers({name: stage.padded(name, known[name]) for name in stage.program.inputs})
             else:
                 known |= stage.run(known)
         return [(known if lane.tensor is None else buffers)[lane.name] for lane in self.outputs]
@@ -134,12 +137,6 @@ class DevicePart:
         stage = self._stages[index]
         assert isinstance(stage, DeviceSession)
         return stage
-
-    def _lane_out(self, specs: Mapping[str, TensorSpec], name: str) -> Lane:
-        for stage in self._stages:
-            if isinstance(stage, DeviceSession) and name in stage.program.outputs:
-                return _device_lane(stage, name)
-        return _float_lane(specs, name)
 
 
 def info_of(tensor: Tensor, shape: Sequence[int]) -> TensorInfo:
