@@ -32,11 +32,15 @@ class Entry:
         return found
 
 
+def config_paths() -> list[Path]:
+    """The file of every config of the package, by task and name; read by nobody yet."""
+    return sorted(path for path in package_dir("zoo").glob("*/*") if path.suffix in (".yaml", ".py"))
+
+
 def entries() -> tuple[Entry, ...]:
     """Every config of the package, by task and name."""
     root = package_dir("zoo")
-    paths = sorted(path for path in root.glob("*/*") if path.suffix in (".yaml", ".py"))
-    return tuple(Entry(path, path.parent.name, read_config(path), root) for path in paths)
+    return tuple(Entry(path, path.parent.name, read_config(path), root) for path in config_paths())
 
 
 def find(name: str) -> Entry:
@@ -48,7 +52,7 @@ def find(name: str) -> Entry:
             raise UsageError("no such file", where=name, code="file-not-found")
         return Entry(path, path.parent.name, read_config(path), path.parent)
     root = package_dir("zoo")
-    names = {path.stem: path for path in root.glob("*/*") if path.suffix in (".yaml", ".py")}
+    names = {path.stem: path for path in config_paths()}
     if name not in names:
         raise UsageError(f"the zoo has no model '{name}'", hint=nearest(name, sorted(names)), code="unknown-model")
     path = names[name]

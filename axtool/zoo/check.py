@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from axtool.config import package_dir
 from axtool.errors import AxError
-from axtool.zoo.catalogue import Entry, find
+from axtool.zoo.catalogue import Entry, config_paths, find
 from axtool.zoo.kernels import kernel_file
 from axtool.zoo.schema import FilePictures, FileSource
 from axtool.zoo.sources import model_file
@@ -31,7 +30,7 @@ def check_configs(names: Sequence[str]) -> tuple[Checked, ...]:
 
 def _all_names() -> list[str]:
     """Names by file, so that a config that cannot be read is listed too."""
-    return sorted(path.stem for path in package_dir("zoo").glob("*/*") if path.suffix in (".yaml", ".py"))
+    return sorted(path.stem for path in config_paths())
 
 
 def _faults(name: str) -> tuple[str, ...]:
