@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.zoo.calls import Call, listing
+from axtool.zoo.pipeline import steps_of
 from axtool.zoo.schema import Config
-
-_PLAIN = {"size", "resize", "color", "scale", "fill", "anchor"}  # of a preparation that three operators say as well
 
 
 def recipe_text(config: Config, model: str, script: str, size: tuple[int, int] | None = None) -> str:
@@ -15,17 +15,19 @@ def recipe_text(config: Config, model: str, script: str, size: tuple[int, int] |
 
     `size` is the (height, width) of the model's input, for a config that leaves it to the model.
     """
+    steps = steps_of(config, size)
     size = config.preparation.size or size or (0, 0)
-    kernel = f"POSTAMBLE = {_wrapped(repr(config.kernel))}"
-    threshold = float(config.task.get("threshold", 0.3)) if config.task else 0.3
-    behind = _behind(config.task)
-    return f'''"""{config.title}
+    kernel = _wrapped("POSTAMBLE = Postamble(", _keywords(config.kernel.to_dict(), "="), ")")
+    labels = _wrapped("LABELS = [", [repr(label) for label in config.task.get("labels", ())], "]")
+    sources = _wrapped('SOURCES = {"onnx": {', _keywords(config.source.model_dump(mode="json"), ": "), "}}")
+    title, name, licence, file = (_in_docstring(text) for text in (config.title, config.name, config.licence, script))
+    return f'''"""{title}
 
-Made by `axzoo build {config.name}`. Licence of the model: {config.licence}.
+Made by `axzoo build {name}`. Licence of the model: {licence}.
 
-    python {script} --run PICTURE
-    python {script} --eval FOLDER --float MODEL.onnx
-    python {script} --benchmark PICTURE
+    python {file} --run PICTURE
+    python {file} --eval FOLDER --float MODEL.onnx
+    python {file} --benchmark PICTURE
 """
 
 from pathlib import Path
@@ -35,18 +37,18 @@ from axtool.runtime.recipe import main
 
 MODEL_NAME = {config.name!r}
 INPUT_SIZE = {tuple(size)}  # height, width
-LABELS = {_wrapped(repr(list(config.task.get("labels", ()))))}
-SOURCES = {{"onnx": {_wrapped(repr(config.source.model_dump(mode="json")))}}}
+{labels}
+{sources}
 {kernel}
-THRESHOLD = {threshold}
+THRESHOLD = {steps.threshold}
 
-preprocess = {_preprocess({"size": list(size), **config.input})}
+preprocess = {_preprocess(steps.preprocess)}
 
 
 def postprocess(threshold):
     """What the model's outputs mean."""
     return op.seq(
-{behind}
+{listing(steps.postprocess, " " * 8)}
     )
 
 
@@ -71,59 +73,28 @@ if __name__ == "__main__":
 '''
 
 
-def _preprocess(values: Mapping[str, Any]) -> str:
-    """Three operators where they say it, with the same bits; else the one that says all."""
-    simple = (
-        set(values) <= _PLAIN and values.get("resize") == "letterbox" and values.get("color", "RGB") in ("RGB", "BGR")
-    )
-    scale = float(values.get("scale", 1 / 255))
-    if not simple or abs(scale * 255 - 1) > 1e-9:
-        words = ", ".join(f"{key}={value!r}" for key, value in values.items())
-        return f"op.prepare({words})"
-    height, width = values["size"]
-    fill = [int(value) for value in _list(values.get("fill", [114]))]
-    extra = "" if fill == [114] else f", fill_color={tuple(fill * 3)[:3]}"
-    extra += f", anchor={values['anchor']!r}" if values.get("anchor", "center") != "center" else ""
-    return (
-        f"op.seq(\n    op.color_convert({values.get('color', 'RGB')!r}),\n    op.letterbox({width}, {height}{extra}),\n"
-        "    op.to_tensor(),\n)"
-    )
+def _preprocess(calls: Sequence[Call]) -> str:
+    return repr(calls[0]) if len(calls) == 1 else f"op.seq(\n{listing(calls)}\n)"
 
 
-def _behind(task: Mapping[str, Any]) -> str:
-    """The operators behind the model, one a line."""
-    iou, count = float(task.get("iou", 0.5)), len(task.get("labels", ()))
-    decode = {
-        "yolo": f"op.decode_detections('yolov8', {int(task.get('classes', count))}, threshold)",
-        "yolo-anchored": f"op.decode_detections('yolov5', {count}, threshold)",
-        "yolox": f"op.decode_detections('yolox', {count}, threshold, strides={list(task.get('strides', (8, 16, 32)))})",
-        "centerface": "op.decode_center_face(threshold)",
-        "dbnet": f"op.decode_dbnet(threshold, {task.get('mask_threshold', 0.3)}, {task.get('unclip', 1.5)})",
-    }
-    if task.get("kind") == "detection":
-        kept = [index for index, label in enumerate(task.get("labels", ())) if label in (task.get("keep") or ())]
-        steps = [decode[str(task["decode"])], f"op.nms({iou})", "op.to_image_space()", "op.ax_detection()"]
-        steps += [f"op.filter(class_ids={kept})"] if kept else []
-    elif task.get("kind") == "classification":
-        softmax = ["op.softmax()"] if task.get("softmax") else []
-        steps = [*softmax, f"op.top_k({min(5, count) if count else 1})", "op.unpack()", "op.ax_classification()"]
-    else:
-        steps = ["op.identity()"]
-    return "\n".join(f"        {step}," for step in steps)
+def _in_docstring(text: str) -> str:
+    """A text of the config inside three quotes: it cannot end them, so that nothing of it is ever run."""
+    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
 
 
-def _wrapped(text: str) -> str:
-    """A literal on lines of a readable length: lists break after a comma."""
-    if len(text) < 90:
-        return text
-    lines, line = [], ""
-    for word in text.split(", "):
-        if len(line) + len(word) > 96:
-            lines.append(line)
+def _wrapped(opening: str, items: Sequence[str], closing: str) -> str:
+    """A literal on lines of a readable length, which break between its items."""
+    whole = f"{opening}{', '.join(items)}{closing}"
+    if len(whole) < 90:
+        return whole
+    lines, line = [], opening
+    for item in items:
+        if len(line) + len(item) > 95:
+            lines.append(line.rstrip())
             line = "    "
-        line += f"{word}, "
-    return "\n".join([*(item.rstrip() for item in lines), line.removesuffix(", ")])
+        line += f"{item}, "
+    return "\n".join([*lines, line.removesuffix(", ") + closing])
 
 
-def _list(value: Any) -> list[float]:
-    return list(value) if isinstance(value, (list, tuple)) else [float(value)]
+def _keywords(values: Mapping[str, Any], sign: str) -> list[str]:
+    return [f"{key if sign == '=' else repr(key)}{sign}{value!r}" for key, value in values.items()]

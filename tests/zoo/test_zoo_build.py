@@ -119,3 +119,21 @@ def test_a_recipe_that_stands_there_is_kept_without_force(tiny_models: Tiny, wor
     assert axzoo("build", config(tiny_models, work)).code == 2
     assert (work / "mine.py").read_text() == "mine"
     assert not (work / "mine.axm").exists()
+
+
+def test_words_of_a_config_never_become_code_of_its_recipe() -> None:
+    config = find("digits-v8det").config.model_copy(
+        update={"title": '"""\nraise SystemExit("ran")\n"""', "licence": 'a "b" \\'}
+    )
+    module: dict[str, Any] = {"__name__": "recipe"}
+    exec(compile(recipe_text(config, "m.axm", "m.py"), "m.py", "exec"), module)
+    assert 'raise SystemExit("ran")' in module["__doc__"]
+
+
+def test_labels_with_commas_stay_whole_in_a_recipe() -> None:
+    labels = [f"tench, Tinca tinca, number {index}" for index in range(40)]
+    config = find("digits-v8det").config
+    config = config.model_copy(update={"task": {**config.task, "labels": labels}})
+    module: dict[str, Any] = {"__name__": "recipe"}
+    exec(compile(recipe_text(config, "m.axm", "m.py"), "m.py", "exec"), module)
+    assert module["LABELS"] == labels

@@ -1,0 +1,92 @@
+"""A config  ->  the pipeline of its model: what is in front of it and behind it, as calls and as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from axtool.zoo.calls import Call, Word
+from axtool.zoo.schema import Config
+
+if TYPE_CHECKING:
+    from axtool.runtime.op.combinators import Seq, Step
+
+THRESHOLD = Word("threshold")
+_PLAIN = {"size", "resize", "color", "scale", "fill", "anchor"}  # of a preparation that three operators say as well
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The calls in front of a model and behind it; `threshold` is what the word of that name stands for."""
+
+    preprocess: tuple[Call, ...]
+    postprocess: tuple[Call, ...]
+    threshold: float
+
+    def pipeline(self, model: Step) -> Seq:
+        """From a picture to what is in it, with `model` in the middle."""
+        from axtool.runtime.op.combinators import Seq
+
+        words = {THRESHOLD.name: self.threshold}
+        before, behind = ([call.built(words) for call in calls] for calls in (self.preprocess, self.postprocess))
+        return Seq(*before, model, *behind)
+
+
+def steps_of(config: Config, size: tuple[int, int] | None = None) -> Steps:
+    """The steps of a config; `size` is the (height, width) of the model's input, where the config leaves it open."""
+    size = config.preparation.size or size or (0, 0)
+    threshold = float(config.task.get("threshold", 0.3)) if config.task else 0.3
+    return Steps(_preprocess({"size": list(size), **config.input}), _behind(config.task), threshold)
+
+
+def _preprocess(values: Mapping[str, Any]) -> tuple[Call, ...]:
+    """Three operators where they say it, with the same bits; else the one that says all."""
+    simple = (
+        set(values) <= _PLAIN and values.get("resize") == "letterbox" and values.get("color", "RGB") in ("RGB", "BGR")
+    )
+    scale = float(values.get("scale", 1 / 255))
+    if not simple or abs(scale * 255 - 1) > 1e-9:
+        return (Call("prepare", **values),)
+    height, width = values["size"]
+    fill = [int(value) for value in _list(values.get("fill", [114]))]
+    extra: dict[str, Any] = {} if fill == [114] else {"fill_color": tuple(fill * 3)[:3]}
+    extra |= {"anchor": values["anchor"]} if values.get("anchor", "center") != "center" else {}
+    return (
+        Call("color_convert", values.get("color", "RGB")), Call("letterbox", width, height, **extra), Call("to_tensor"),
+    )  # fmt: skip
+
+
+def _behind(task: Mapping[str, Any]) -> tuple[Call, ...]:
+    """The operators behind the model."""
+    count = len(task.get("labels", ()))
+    if task.get("kind") == "detection":
+        kept = [index for index, label in enumerate(task.get("labels", ())) if label in (task.get("keep") or ())]
+        steps = [
+            _decoder(task), Call("nms", float(task.get("iou", 0.5))), Call("to_image_space"), Call("ax_detection"),
+        ]  # fmt: skip
+        return (*steps, *([Call("filter", class_ids=kept)] if kept else []))
+    if task.get("kind") == "classification":
+        softmax = [Call("softmax")] if task.get("softmax") else []
+        shown = min(5, count) if count else 1
+        return (*softmax, Call("top_k", shown), Call("unpack"), Call("ax_classification"))
+    return (Call("identity"),)
+
+
+def _decoder(task: Mapping[str, Any]) -> Call:
+    """What makes rows of the outputs, by the task's `decode`."""
+    count = len(task.get("labels", ()))
+    decoders = {
+        "yolo": Call("decode_detections", "yolov8", int(task.get("classes", count)), THRESHOLD),
+        "yolo-anchored": Call("decode_detections", "yolov5", count, THRESHOLD),
+        "yolox": Call(
+            "decode_detections", "yolox", count, THRESHOLD, strides=list(task.get("strides", (8, 16, 32)))
+        ),
+        "centerface": Call("decode_center_face", THRESHOLD),
+        "dbnet": Call("decode_dbnet", THRESHOLD, task.get("mask_threshold", 0.3), task.get("unclip", 1.5)),
+    }  # fmt: skip
+    return decoders[str(task["decode"])]
+
+
+def _list(value: Any) -> list[float]:
+    return list(value) if isinstance(value, (list, tuple)) else [float(value)]
