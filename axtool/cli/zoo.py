@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from axtool.cli import door
+from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
 from axtool.cli.version import Version, without_command
-from axtool.legible import legible_values
+from axtool.legible import legible, legible_values
 
 app = typer.Typer(
     name="axzoo",
@@ -59,25 +60,35 @@ def list_command(as_json: Json = False, quiet: Quiet = False, verbose: Verbose =
 
 
 @app.command("info")
-def info_command(model: Name, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
+def info_command(
+    model: Name, source: o.Source = None, as_json: Json = False, quiet: Quiet = False, verbose: Verbose = False
+) -> None:
     """Show a model: licence, source, input, calibration, expected accuracy. Reads the config, runs nothing.
+
+    With --source also whether your file is this model; exit 2 where it is not.
 
     \b
     Examples:
       axzoo info digits-v8det
-      axzoo info ./my-model.yaml
+      axzoo info retinaface-mnet025-640 --source retinaface.onnx
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.units import header
     from axtool.report.zoo_entries import entry_document, entry_text
     from axtool.zoo.catalogue import find
+    from axtool.zoo.sources import model_file
 
-    document = entry_document(find(model))
+    entry = find(model)
+    document = entry_document(entry)
+    if source is not None:
+        model_file(entry, source)
     if as_json:
         emit({**header("axzoo info"), "model": document})
     else:
         one_line = {**document, "notes": " ".join(document["notes"].split())}
         typer.echo(entry_text(legible_values(one_line)))
+        if source is not None:
+            typer.echo(f"  your file   {legible(str(source))} is this model")
 
 
 @app.command("check")
@@ -85,11 +96,14 @@ def check_command(
     models: Annotated[
         list[str] | None, typer.Argument(metavar="[MODEL]...", help="Names, or your own .yaml or .py. Default: all.")
     ] = None,
+    source: o.Source = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Check configs and the files that they name; list every fault. Fetches nothing. Exit 1 for any fault.
+
+    With --source, one MODEL: your file is checked with it.
 
     \b
     Examples:
@@ -100,7 +114,7 @@ def check_command(
     from axtool.report.units import header
     from axtool.zoo.check import check_configs
 
-    checked = check_configs(models or [])
+    checked = check_configs(models or [], source)
     failed = any(one.faults for one in checked)
     if as_json:
         listed = [{"name": one.name, "faults": list(one.faults)} for one in checked]
@@ -116,6 +130,7 @@ def build_command(
     model: Name,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.axm", help="Default: MODEL.axm.")] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Default: the config's first.")] = None,
+    source: o.Source = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare with float on the validation data.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Verify each step of the compiler.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.")] = 1,
@@ -130,6 +145,7 @@ def build_command(
     Examples:
       axzoo build digits-v8det -o digits.axm --verify
       python digits.py --run picture.png
+      axzoo build retinaface-mnet025-640 --source retinaface.onnx
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.cli.options import choice
@@ -154,7 +170,7 @@ def build_command(
     choice(path.suffix.lower(), (".axm",), "--out")
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         progress.step("fetching")
-        recipe = recipe_of(entry, target)
+        recipe = recipe_of(entry, target, source)
         compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
         width, height = input_size(compiled.artefact)
         text = recipe_text(entry.config, path.name, script.name, (height, width))

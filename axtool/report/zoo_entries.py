@@ -9,6 +9,8 @@ from axtool.report.prepared import effective, prepared_text
 from axtool.runtime.postamble import Postamble
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.kernels import kernel_file
+from axtool.zoo.schema import UserSource
+from axtool.zoo.user_file import forms_text
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:
@@ -38,16 +40,13 @@ def entry_document(entry: Entry) -> dict[str, Any]:
 def entry_text(document: dict[str, Any]) -> str:
     """The licence first: it decides whether the model may be used at all."""
     source = document["source"]
-    where = (
-        source["path"] if source["kind"] == "file" else f"{source['package']}=={source['version']}: {source['path']}"
-    )
     shapes = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in document["input_shapes"].items())
     chosen = prepared_text(effective(document["preparation"] or None))
     lines = [
         f"{document['name']}: {document['title']}",
         f"  licence     {document['licence']}" + (f" ({document['licence_note']})" if document["licence_note"] else ""),
         f"  task        {document['task']}",
-        f"  source      {source['kind']}: {where}",
+        *_source_lines(source),
         f"  input       {shapes or 'as the file says'}; {chosen}",
         f"  calibration {'; '.join(_set(item) for item in document['calibration'])}",
         f"  validation  {'; '.join(_set(item) for item in document['validation']) or 'none'}",
@@ -75,8 +74,23 @@ def list_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     return [(e.config.name, e.task, e.config.licence, _short(e), e.config.title) for e in entries]
 
 
+def _source_lines(source: dict[str, Any]) -> list[str]:
+    if source["kind"] == "file":
+        return [f"  source      file: {source['path']}"]
+    if source["kind"] == "pypi":
+        return [f"  source      pypi: {source['package']}=={source['version']}: {source['path']}"]
+    wanted = UserSource.model_validate(source)
+    return [
+        f"  source      yours, as --source FILE: {wanted.get}",
+        f"  its inputs  {forms_text(wanted.inputs)}",
+        f"  its outputs {forms_text(wanted.outputs)}",
+    ]
+
+
 def _short(entry: Entry) -> str:
     source = entry.config.source
+    if isinstance(source, UserSource):
+        return "yours (--source)"
     return "bundled" if source.kind == "file" else f"{source.package}=={source.version}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from axtool.errors import AxError
+from axtool.errors import AxError, UsageError
 from axtool.zoo.catalogue import Entry, config_paths, find
 from axtool.zoo.kernels import kernel_file
 from axtool.zoo.schema import FilePictures, FileSource
@@ -20,12 +21,15 @@ class Checked:
     faults: tuple[str, ...]
 
 
-def check_configs(names: Sequence[str]) -> tuple[Checked, ...]:
+def check_configs(names: Sequence[str], given: Path | None = None) -> tuple[Checked, ...]:
     """Check the named configs, or with no name all of the package. A fault of one does not hide those of the next.
 
+    `given` is the user's file of the one named model.
     Raises UsageError only where there is no config: a name that the zoo does not have, no such file.
     """
-    return tuple(Checked(name, _faults(name)) for name in names or _all_names())
+    if given is not None and len(names) != 1:
+        raise UsageError(f"--source is the file of one model, named are {len(names)}", code="bad-option")
+    return tuple(Checked(name, _faults(name, given)) for name in names or _all_names())
 
 
 def _all_names() -> list[str]:
@@ -33,24 +37,26 @@ def _all_names() -> list[str]:
     return sorted(path.stem for path in config_paths())
 
 
-def _faults(name: str) -> tuple[str, ...]:
+def _faults(name: str, given: Path | None) -> tuple[str, ...]:
     try:
         entry = find(name)
     except AxError as error:
         if error.code in ("unknown-model", "file-not-found"):  # not a config at all
             raise
         return error.details or (error.what,)
-    return (*_source_faults(entry), *_picture_faults(entry), *_kernel_faults(entry))
+    return (*_source_faults(entry, given), *_picture_faults(entry), *_kernel_faults(entry))
 
 
-def _source_faults(entry: Entry) -> list[str]:
-    """A model beside the config: is it there, with its digest? One of a wheel is judged when it is fetched."""
-    if not isinstance(entry.config.source, FileSource):
+def _source_faults(entry: Entry, given: Path | None) -> list[str]:
+    """A model beside the config, or the user's: is it there, and the right one? One of a wheel is judged when it is
+    fetched, and the user's when it is given.
+    """
+    if given is None and not isinstance(entry.config.source, FileSource):
         return []
     try:
-        model_file(entry)
+        model_file(entry, given)
     except AxError as error:
-        return [f"source: {error}"]
+        return [f"source: {error}", *(f"source: {fault}" for fault in error.details)]
     return []
 
 

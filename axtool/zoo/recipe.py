@@ -13,7 +13,9 @@ from axtool.quant.recipe_file import is_file_name
 from axtool.target_file import list_targets
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.pictures import paths_of
+from axtool.zoo.schema import Config, UserSource
 from axtool.zoo.sources import model_file
+from axtool.zoo.user_file import signature
 
 
 @dataclass(frozen=True)
@@ -34,19 +36,23 @@ class Recipe:
     optimize: int | None = None
 
 
-def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
-    """The recipe for a target, by default the config's first. Raises UsageError for an unknown target."""
+def recipe_of(entry: Entry, target: str | None = None, given: Path | None = None) -> Recipe:
+    """The recipe for a target, by default the config's first; `given` is the user's file, for an entry without one.
+
+    Raises UsageError for an unknown target, and for a model file that is missing or wrong.
+    """
     config = entry.config
     chosen = target or config.targets[0]
     known = list_targets()
     if chosen not in known and not chosen.endswith((".yaml", ".yml")):
         raise UsageError(f"there is no target '{chosen}'", hint=nearest(chosen, known), code="unknown-target")
+    model = model_file(entry, given)
     return Recipe(
-        model=model_file(entry),
+        model=model,
         target=chosen,
         calibration=paths_of(entry, config.calibration),
         preparation=config.preparation,
-        input_shapes={name: tuple(shape) for name, shape in config.input_shapes.items()},
+        input_shapes=_input_shapes(config, model),
         dims=config.dims,
         outputs=tuple(config.outputs),
         task=config.task,
@@ -55,6 +61,12 @@ def recipe_of(entry: Entry, target: str | None = None) -> Recipe:
         percentile=config.quantization.percentile,
         optimize=config.quantization.optimize,
     )
+
+
+def _input_shapes(config: Config, model: Path) -> dict[str, tuple[int, ...]]:
+    """By the names of the file, which in one of the user's are its own."""
+    shapes = {name: tuple(shape) for name, shape in config.input_shapes.items()}
+    return {**signature(config.source, model), **shapes} if isinstance(config.source, UserSource) else shapes
 
 
 def _recipe(entry: Entry) -> str | None:

@@ -48,6 +48,23 @@ class WheelSource(Strict):
     sha256: Sha256
 
 
+class TensorForm(Strict):
+    """An input or output that the user's file must have. 0 is a size that may be any; without a name any is right."""
+
+    name: str = ""
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+
+class UserSource(Strict):
+    """A file that nobody may hand on: the user brings it with `--source FILE`. `get` says where it is to be had."""
+
+    kind: Literal["user"]
+    get: Annotated[str, Field(min_length=1)]
+    inputs: Annotated[list[TensorForm], Field(min_length=1)]
+    outputs: Annotated[list[TensorForm], Field(min_length=1)]
+    sha256: list[Sha256] = []  # of the files that were tested; any file of the right form where it is empty
+
+
 class WheelPictures(Strict):
     """Pictures inside a wheel; a path may be a pattern with `*`, which takes its matches in order of name."""
 
@@ -114,7 +131,7 @@ class Config(Strict):
     title: str
     licence: str
     licence_note: str = ""
-    source: Annotated[FileSource | WheelSource, Field(discriminator="kind")]
+    source: Annotated[FileSource | WheelSource | UserSource, Field(discriminator="kind")]
     input_shapes: dict[str, list[int]] = {}
     dims: dict[str, int] = {}
     outputs: list[str] = []

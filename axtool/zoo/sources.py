@@ -1,4 +1,4 @@
-"""A source of a zoo config  ->  a file on this machine: one of the package, or one from a wheel, checked and cached."""
+"""A source of a zoo config  ->  a file on this machine, checked: of the package, of a wheel, or brought by the user."""
 
 from __future__ import annotations
 
@@ -14,18 +14,29 @@ from pathlib import Path
 
 from axtool.config import refuse_special, write_whole
 from axtool.errors import EnvironmentFault, UsageError
+from axtool.zoo import user_file
 from axtool.zoo.catalogue import Entry
-from axtool.zoo.schema import FileSource
+from axtool.zoo.schema import FileSource, UserSource
 
 TIMEOUT_S = 600
 
 
-def model_file(entry: Entry) -> Path:
-    """The ONNX file of an entry. Fetches a wheel the first time.
+def model_file(entry: Entry, given: Path | None = None) -> Path:
+    """The ONNX file of an entry. Fetches a wheel the first time; `given` is what the user wrote as `--source`.
 
-    Raises EnvironmentFault when it cannot be fetched, UsageError when its digest is not the config's.
+    Raises EnvironmentFault when it cannot be fetched, UsageError when it is not the config's: by its digest, or for a
+    file of the user's by its inputs and outputs.
     """
     source = entry.config.source
+    if isinstance(source, UserSource):
+        return user_file.checked(entry, source, given)
+    if given is not None:
+        raise UsageError(
+            f"'{entry.config.name}' brings its own model",
+            where=str(given),
+            hint=f"leave --source out, or write a config for your file: axzoo info {entry.config.name}",
+            code="source-not-wanted",
+        )
     if isinstance(source, FileSource):
         path = entry.file(source.path)
         if not path.is_file():
