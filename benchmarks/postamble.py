@@ -46,7 +46,7 @@ class Path:
     def front(self, buffers: Buffers) -> dict[str, NDArray[np.float32]]:
         """Depad, dequantize and align."""
         for buffer, info, out in zip(buffers, self.infos, self.floats, strict=True):
-            numbers = np.moveaxis(buffer[info.inside], -1, 1)
+            numbers = np.moveaxis(buffer[info.inside], -1, 1) if out.ndim == 4 else buffer[info.inside][0]
             if self.by_bytes:
                 numbers = np.ascontiguousarray(numbers)
             np.subtract(numbers, np.float32(info.zero_point), out=out, dtype=np.float32)
@@ -66,8 +66,9 @@ class Path:
 
 
 def _info(name: str, shape: Sequence[int], rng: np.random.Generator) -> TensorInfo:
-    """The buffer of a tensor (1, c, h, w): channels padded to a multiple of 4, as the device writes them."""
-    n, c, h, w = shape
+    """The buffer of a tensor (1, c, h, w), or of rows (1, n, c): channels padded to a multiple of 4, as the device
+    writes them."""
+    n, c, h, w = shape if len(shape) == 4 else (1, shape[2], 1, shape[1])
     padding = [(0, 0)] * 3 + [(0, -c % 4)]
     return TensorInfo(
         (n, h, w, c + -c % 4), name=name, padding=padding, scale=_SCALE, zero_point=int(rng.integers(-9, 9))

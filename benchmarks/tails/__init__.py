@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.tails import anchored, faces, labels, ssd, yolact, yolo
+from benchmarks.tails import anchored, detr, faces, labels, maps, ssd, yolact, yolo
 from benchmarks.tails.case import Case
 
 _LABELS = "SegFormerPostamble"
@@ -57,4 +57,16 @@ CASES: tuple[Case, ...] = (
     Case("yolact-r50-550", yolact.yolact, "YolactPostamble", {}, 550, 550, 15),
     Case("segformer-19-256x512", lambda: labels.labels(64, 128, 19, 4), _LABELS, {"num_classes": 19}, 512, 256, 4),
     Case("segformer-150-256x512", lambda: labels.labels(64, 128, 150, 4), _LABELS, {"num_classes": 150}, 512, 256, 8),
+    Case("detr-100", detr.detr, "DetrPostamble", {"num_classes": 92}, 800, 750, 1),
+    Case("dbnet-640", lambda: maps.sigmoid_mask(640, 640), "DbnetPostamble", {}, 640, 640, 1),
+    Case("centerface-480x640", maps.centerface, "CenterFacePostamble", {}, 640, 480, 1),
+    Case(
+        "selfie-segmentation-256",
+        lambda: maps.sigmoid_mask(channels_last=True),
+        "SigmoidMaskPostamble",
+        {"num_classes": 1, "layout": "nhwc"},
+        256,
+        256,
+        1,
+    ),
 )

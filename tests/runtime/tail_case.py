@@ -15,9 +15,10 @@ Buffers = list[NDArray[np.int8]]
 
 
 def nhwc_info(shape: Sequence[int], rng: np.random.Generator, *, padded: bool = True, scale: float = 0.0) -> TensorInfo:
-    """The buffer of an ONNX tensor (1, c, h, w), or (1, c) as (1, 1, 1, c): random scale and zero point, and padding
-    on every axis but the first where `padded`, else on channels up to a multiple of 64."""
-    n, c, h, w = shape if len(shape) == 4 else (*shape, 1, 1)
+    """The buffer of an ONNX tensor (1, c, h, w), of rows (1, n, c) as (1, 1, n, c), or of (1, c) as (1, 1, 1, c):
+    random scale and zero point, and padding on every axis but the first where `padded`, else on channels up to a
+    multiple of 64."""
+    n, c, h, w = shape if len(shape) == 4 else (1, shape[2], 1, shape[1]) if len(shape) == 3 else (*shape, 1, 1)
     around = [(0, 0), *(tuple(rng.integers(0, 4, 2)) for _ in "hwc")] if padded else [(0, 0)] * 3 + [(0, -c % 64)]
     sizes = [size + before + after for size, (before, after) in zip((n, h, w, c), around, strict=True)]
     step = scale or float(np.float32(rng.uniform(0.02, 0.12)))
@@ -33,7 +34,8 @@ def dequantized(buffer: NDArray[np.int8], info: TensorInfo, shape: Sequence[int]
     """Depad, dequantize, align: the float32 tensor that the tail reads."""
     inside = buffer[info.inside].astype(np.float32)
     real = (inside - np.float32(info.zero_point)) * np.float32(info.scale)
-    return np.ascontiguousarray(np.moveaxis(real, -1, 1)).reshape(tuple(shape))
+    aligned = real if len(shape) == 3 else np.moveaxis(real, -1, 1)
+    return np.ascontiguousarray(aligned).reshape(tuple(shape))
 
 
 class Tail:

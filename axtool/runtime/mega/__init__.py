@@ -5,7 +5,8 @@ from __future__ import annotations
 from axtool.runtime.mega.anchored_yolo import AnchoredYoloPostamble
 from axtool.runtime.mega.classification import ClassificationPostamble
 from axtool.runtime.mega.dense_head import DenseHeadPostamble
-from axtool.runtime.mega.map_heads import CenterFacePostamble, DbnetPostamble
+from axtool.runtime.mega.detr import DetrPostamble
+from axtool.runtime.mega.map_heads import CenterFacePostamble, DbnetPostamble, SigmoidMaskPostamble
 from axtool.runtime.mega.retina_face import RetinaFacePostamble
 from axtool.runtime.mega.segformer import SegFormerPostamble
 from axtool.runtime.mega.ssd import SsdPostamble
@@ -19,8 +20,10 @@ __all__ = [
     "ClassificationPostamble",
     "DbnetPostamble",
     "DenseHeadPostamble",
+    "DetrPostamble",
     "RetinaFacePostamble",
     "SegFormerPostamble",
+    "SigmoidMaskPostamble",
     "SsdPostamble",
     "UltraFacePostamble",
     "UltralyticsYoloPostamble",

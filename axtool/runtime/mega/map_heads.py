@@ -1,76 +1,127 @@
-"""Kernels of heads that are maps: one value a pixel and channel, left as they are or through a sigmoid."""
+"""Kernels of heads that are maps: one value a pixel and channel, left as it is or through a sigmoid."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.errors import nearest
 from axtool.runtime.mega import byte_functions as bf
-from axtool.runtime.mega.checks import DROP, check_backend, check_infos, check_tensors, named
+from axtool.runtime.mega.checks import DROP, check_backend, check_count, check_infos, check_tensors, named
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
 
+_LAYOUTS = ("nchw", "nhwc")
 
-class _Maps(Operator):
-    """Every tensor as float32 (1, c, h, w), through one function each."""
+
+class _Map(NamedTuple):
+    """One output: what it is, its channels, and whether they are chances, which a sigmoid makes of the device's."""
+
+    what: str
+    channels: int
+    chance: bool = False
+
+
+class _MapHead(Operator):
+    """Every tensor as float32, in the order in which they come. A kernel says which maps it reads."""
 
     backend: str
 
+    maps: ClassVar[Sequence[_Map]] = ()
+
     def __init__(
-        self, infos: Sequence[TensorInfo], functions: Sequence[bf.ByteFunctions], backend: str, name: str
+        self,
+        output_infos: Sequence[TensorInfo],
+        model_width: int,
+        model_height: int,
+        *,
+        backend: str = "auto",
+        name: str = "",
     ) -> None:
-        self._infos, self._functions, self.backend = tuple(infos), tuple(functions), check_backend(backend)
-        sizes = [info.unpadded_shape for info in infos]
-        self.output_shapes = tuple((1, c, h, w) for _, h, w, c in sizes)
-        self._pools = [Pool(shape) for shape in self.output_shapes]
+        self._prepare(output_infos, self.maps, "nchw", backend)
         super().__init__(name=name)
+
+    def _prepare(self, infos: Sequence[TensorInfo], maps: Sequence[_Map], layout: str, backend: str) -> None:
+        """Check the tensors against the maps. Raises ValueError for others than these, in this order."""
+        check_infos(infos)
+        sizes = [info.unpadded_shape for info in infos]
+        if [c for *_, c in sizes] != [each.channels for each in maps]:
+            wanted = ", ".join(f"{each.what} (1, h, w, {each.channels})" for each in maps)
+            seen = ", ".join(named(info, index) for index, info in enumerate(infos))
+            raise ValueError(f"reads {wanted}, this model has {seen}; {DROP}")
+        self._infos, self._channels_last = tuple(infos), layout == "nhwc"
+        self._functions = [
+            (bf.logistic if each.chance else bf.linear)(info) for each, info in zip(maps, infos, strict=True)
+        ]
+        self.backend = check_backend(backend)
+        self.output_shapes = tuple((1, h, w, c) if self._channels_last else (1, c, h, w) for _, h, w, c in sizes)
+        self._pools = [Pool(shape) for shape in self.output_shapes]
 
     def __call__(self, *tensors: NDArray[np.int8]) -> Any:
         check_tensors(tensors, self._infos)
         made = []
         for tensor, info, function, pool in zip(tensors, self._infos, self._functions, self._pools, strict=True):
-            out = pool.take()
-            bf.map_s8_f32(tensor[info.inside][0], function, out.reshape(out.shape[1], -1).T, backend=self.backend)
+            out, inside = pool.take(), tensor[info.inside][0]
+            channels = inside.shape[2]
+            rows = out.reshape(-1, channels) if self._channels_last else out.reshape(channels, -1).T
+            bf.map_s8_f32(inside, function, rows, backend=self.backend)
             made.append(out)
         return made[0] if len(made) == 1 else Unpacked(made)
 
 
-class DbnetPostamble(_Maps):
+class DbnetPostamble(_MapHead):
     """The chance of text at every pixel, of DBNet's one output before its sigmoid.
 
+    Families: DBNet and the text detectors of PaddleOCR that end in its probability map.
+
+    backend  'auto', 'scalar', 'avx2', 'avx512' or 'neon', all with the same bits.
+
     Emits float32 (1, 1, h, w). Agrees with the onnxruntime tail to rtol 1e-5 and atol 1e-6.
+    Raises ValueError for another number of outputs or channels.
     """
 
     postamble_slot = "fused_kernel"
-
-    def __init__(
-        self,
-        output_infos: Sequence[TensorInfo],
-        model_width: int,
-        model_height: int,
-        *,
-        backend: str = "auto",
-        name: str = "",
-    ) -> None:
-        check_infos(output_infos)
-        if len(output_infos) != 1 or output_infos[0].unpadded_shape[3] != 1:
-            seen = ", ".join(named(info, index) for index, info in enumerate(output_infos))
-            raise ValueError(f"reads the one map of DBNet, (1, h, w, 1), this model has {seen}; {DROP}")
-        super().__init__(output_infos, [bf.logistic(output_infos[0])], backend, name)
+    maps = (_Map("the one map of DBNet", 1, chance=True),)
 
 
-class CenterFacePostamble(_Maps):
+class CenterFacePostamble(_MapHead):
     """The four maps of CenterFace: heat through a sigmoid, then size, offset and landmarks as they are.
+
+    backend  'auto', 'scalar', 'avx2', 'avx512' or 'neon', all with the same bits.
 
     Emits float32 (1, 1, h, w), (1, 2, h, w), (1, 2, h, w) and (1, 10, h, w). Agrees with the onnxruntime tail to rtol
     1e-5 and atol 1e-6; maps without a sigmoid have the same bits.
+    Raises ValueError for other outputs, or the same in another order.
     """
 
     postamble_slot = "fused_kernel"
+    maps = (_Map("heat", 1, chance=True), _Map("size", 2), _Map("offset", 2), _Map("landmarks", 10))
+
+
+class SigmoidMaskPostamble(_MapHead):
+    """The chance of each class at every pixel, each on its own: a sigmoid, without a softmax between classes.
+
+    Families: person and portrait segmentation (MediaPipe selfie, MODNet-like mattes), U-Nets and other networks whose
+    tail is one Sigmoid over a map. A tail that enlarges the map after the sigmoid is not one of them.
+
+    num_classes  channels of the one output: 1 for a person mask.
+    layout       'nchw' (the default) or 'nhwc', as the model declares its output. Networks from TensorFlow often
+                 declare (1, h, w, num_classes).
+    backend      'auto', 'scalar', 'avx2', 'avx512' or 'neon', all with the same bits.
+
+    Emits float32 (1, num_classes, h, w), or (1, h, w, num_classes). Agrees with the onnxruntime tail to rtol 1e-5 and
+    atol 1e-6.
+    Raises ValueError for another number of outputs or channels, and for a layout that is none.
+    """
+
+    postamble_slot = "fused_kernel"
+
+    num_classes: int
+    layout: Literal["nchw", "nhwc"]
 
     def __init__(
         self,
@@ -78,13 +129,13 @@ class CenterFacePostamble(_Maps):
         model_width: int,
         model_height: int,
         *,
+        num_classes: int,
+        layout: Literal["nchw", "nhwc"] = "nchw",
         backend: str = "auto",
         name: str = "",
     ) -> None:
-        check_infos(output_infos)
-        channels = [info.unpadded_shape[3] for info in output_infos]
-        if channels != [1, 2, 2, 10]:
-            seen = ", ".join(named(info, index) for index, info in enumerate(output_infos))
-            raise ValueError(f"reads heat, size, offset and landmarks of 1, 2, 2 and 10 channels, got {seen}; {DROP}")
-        first, *others = output_infos
-        super().__init__(output_infos, [bf.logistic(first), *map(bf.linear, others)], backend, name)
+        if layout not in _LAYOUTS:
+            raise ValueError(f"there is no layout '{layout}'; {nearest(str(layout), _LAYOUTS)}")
+        self.num_classes, self.layout = check_count("num_classes", num_classes), layout
+        self._prepare(output_infos, (_Map("one map", num_classes, chance=True),), layout, backend)
+        Operator.__init__(self, name=name)
