@@ -20,6 +20,7 @@ from axtool.quant.choose import Choice
 from axtool.quant.follow import Followed
 from axtool.quant.layer_report import LayerReport
 from axtool.quant.ranges import Ranges
+from axtool.runtime.export import task_of
 from axtool.runtime.task import completed
 from axtool.target import Target
 from axtool.target_file import target_to_dict
@@ -48,7 +49,8 @@ def assemble(
         outputs=front.outputs,
         stages=tuple(stages),
         preparation=None if preparation is None else preparation.to_dict(),
-        task=completed(options.task, front.inputs, front.outputs),
+        task=completed(options.task or task_of(loaded.export, front.outputs), front.inputs, front.outputs),
+        export=loaded.export,
         quantization={
             "method": ranges.method or "given ranges",
             "samples": ranges.samples,

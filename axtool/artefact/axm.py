@@ -16,6 +16,7 @@ from axtool.artefact.check import check_artefact
 from axtool.artefact.entries import Blobs, pack_stage, spec_entry, spec_of, unpack_stage
 from axtool.artefact.manifest import (
     FORMAT,
+    ExportEntry,
     Manifest,
     ProvenanceEntry,
     QuantizationEntry,
@@ -51,6 +52,7 @@ def pack(artefact: Artefact) -> bytes:
         stages=[pack_stage(index, stage, blobs) for index, stage in enumerate(artefact.stages)],
         preparation=None if artefact.preparation is None else dict(artefact.preparation),
         task=TaskEntry.model_validate(dict(artefact.task)) if artefact.task else None,
+        **({"export": ExportEntry.model_validate(dict(artefact.export))} if artefact.export else {}),
         quantization=QuantizationEntry.model_validate(dict(artefact.quantization)),
         support=[SupportEntry.model_validate(dict(row)) for row in artefact.support],
         provenance=ProvenanceEntry.model_validate(dict(artefact.provenance)),
@@ -75,6 +77,7 @@ def read(path: Path) -> Artefact:
             stages=stages,
             preparation=manifest.preparation,
             task={} if manifest.task is None else manifest.task.model_dump(exclude_unset=True),
+            export={} if manifest.export is None else manifest.export.model_dump(exclude_unset=True),
             quantization=manifest.quantization.model_dump(exclude_unset=True),
             support=tuple(row.model_dump(exclude_unset=True) for row in manifest.support),
             provenance=manifest.provenance.model_dump(exclude_unset=True),

@@ -162,6 +162,25 @@ class TaskEntry(Strict):
     keep: list[str] | None = None
 
 
+EXPORT_TASKS = ("detect", "segment", "pose", "obb", "classify")
+Side = Annotated[int, Field(gt=0, lt=2**31)]
+
+
+class ExportEntry(Strict):
+    """What the exporter wrote into the source model, in the keys of Ultralytics.
+
+    `names` by class number, `imgsz` (height, width) in pixels, `kpt_shape` (keypoints, 2 or 3 values of each).
+    """
+
+    task: Literal["detect", "segment", "pose", "obb", "classify"]
+    names: Annotated[list[Name], Field(max_length=1 << 16)] = []
+    stride: Side | None = None
+    imgsz: Annotated[list[Side], Field(min_length=2, max_length=2)] | None = None
+    kpt_shape: Annotated[list[Side], Field(min_length=2, max_length=2)] | None = None
+    license: Name = ""
+    description: Name = ""
+
+
 class ProvenanceEntry(BaseModel):
     """Where the file comes from. Further keys are kept and shown to nobody."""
 
@@ -188,6 +207,7 @@ class Manifest(Strict):
     stages: list[Annotated[HostEntry | DeviceEntry, Field(discriminator="kind")]]
     preparation: dict[str, Any] | None = None
     task: TaskEntry | None = None
+    export: ExportEntry | None = None
     quantization: QuantizationEntry = QuantizationEntry()
     support: list[SupportEntry] = []
     provenance: ProvenanceEntry = ProvenanceEntry()

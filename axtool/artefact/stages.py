@@ -35,7 +35,9 @@ class DeviceStage:
 
 @dataclass(frozen=True)
 class Artefact:
-    """A compiled model. `target` is the chip's description as plain values; `preparation` how inputs are made."""
+    """A compiled model. `target` is the chip's description as plain values; `preparation` how inputs are made;
+    `export` what the exporter of the source model wrote about it.
+    """
 
     target: Mapping[str, Any]
     inputs: tuple[TensorSpec, ...]
@@ -43,6 +45,7 @@ class Artefact:
     stages: tuple[HostStage | DeviceStage, ...]
     preparation: Mapping[str, Any] | None = None
     task: Mapping[str, Any] = field(default_factory=dict)
+    export: Mapping[str, Any] = field(default_factory=dict)
     quantization: Mapping[str, Any] = field(default_factory=dict)
     support: tuple[Mapping[str, Any], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)

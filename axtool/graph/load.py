@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
 from axtool.errors import UsageError
+from axtool.graph.export_metadata import export_of
 from axtool.graph.external import ExternalFile, files_of
 from axtool.graph.load_attributes import check_attributes, check_shape_constants
 from axtool.graph.load_checks import check_batch_norms, check_channels, check_indices, check_reshapes
@@ -61,6 +62,7 @@ class Loaded:
     ir_version: int = 0
     sha256: str = ""
     size_bytes: int = 0
+    export: Mapping[str, Any] = field(default_factory=dict)  # as `axtool.graph.export_metadata` reads it
 
 
 def load_model(
@@ -82,6 +84,8 @@ def load_model(
     log = Log(str(path))
     opset = check_header(source.proto, log.file)
     check_text(source.proto, log.file)
+    export, unread = export_of(source.proto)
+    log.notes.extend([unread] if unread else [])
     use_one_domain_name(source.proto)
     extents = check_tensors(source.proto, path.parent, log.file)
     check_attributes(source.proto, log.file)
@@ -113,6 +117,7 @@ def load_model(
         ir_version=int(proto.ir_version),
         sha256=source.sha256,
         size_bytes=source.size_bytes,
+        export=export,
     )
 
 

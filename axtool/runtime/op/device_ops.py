@@ -70,6 +70,11 @@ class AxRuntimeModel(Operator):
         self.model, self._part = model, part
         super().__init__(name=name)
 
+    @property
+    def outputs(self) -> tuple[Lane, ...]:
+        """What the buffers that come out look like."""
+        return self._part.outputs
+
     def __call__(self, *buffers: Array) -> list[Array]:
         return self._part.run(buffers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 from axtool.artefact import axm
 from axtool.artefact.stages import Artefact
 from axtool.errors import AxError
+from axtool.runtime.export import postambles_of
 from axtool.runtime.op.combinators import Seq, arguments
+from axtool.runtime.op.compare import fault_of, random_buffers
 from axtool.runtime.op.device_ops import (
     AxRuntimeModel,
     Depad,
@@ -30,6 +33,8 @@ from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.postamble import Postamble
 from axtool.runtime.tensor_info import TensorInfo
 from axtool.types import TensorSpec
+
+log = logging.getLogger("axtool")
 
 
 class LoadedSeq(Seq):
@@ -52,6 +57,28 @@ class LoadedSeq(Seq):
     def kernel(self) -> Operator | None:
         """The kernel that restores the outputs, where there is one."""
         return self.steps[-1] if self.infos else None
+
+    def optimized(self, policy: str = "auto") -> LoadedSeq:
+        """As `Seq.optimized`; and where no Postamble was given, not even an empty one, the kernel for the task in the
+        exporter's metadata restores the outputs, if it gives what the onnxruntime tail gives. The log says which.
+        """
+        made = super().optimized(policy)
+        if policy == "auto" and made.postamble is None and made.artefact.export:
+            picked = _picked(made)
+            if picked is not None:
+                made.postamble, kernel, made.infos = picked
+                made.steps = (*made.steps[: made.steps.index(made.device) + 1], _ListUnpack(), kernel)
+        return made
+
+    @property
+    def device(self) -> AxRuntimeModel:
+        """The operator that is the device."""
+        return next(step for step in self.steps if isinstance(step, AxRuntimeModel))
+
+    @property
+    def tail(self) -> Seq:
+        """What makes the outputs of the device's buffers: Depad to the postamble graph, or the kernel."""
+        return Seq(*self.steps[self.steps.index(self.device) + 1 :])
 
     def __call__(self, *values: Any) -> Any:
         for step in self.steps:
@@ -147,6 +174,31 @@ def sequence_of(
         _refuse_other_outputs(kernel, artefact.outputs, path)
         steps.append(kernel)
     return LoadedSeq(*steps, path=path, artefact=artefact, postamble=postamble, infos=infos, name=name)
+
+
+def _picked(loaded: LoadedSeq) -> tuple[Postamble, Operator, tuple[TensorInfo, ...]] | None:
+    """The first kernel for the exporter's task that fits the device's outputs and equals the tail on random buffers."""
+    tail, lanes = loaded.tail, loaded.device.outputs
+    infos = tuple(lane.info for lane in lanes)
+    if not tail.steps or not isinstance(tail.steps[-1], OnnxModel) or any(lane.tensor is None for lane in lanes):
+        return None
+    refused: list[str] = []
+    for postamble in postambles_of(loaded.artefact.export):
+        try:
+            kernel = _built(
+                postamble.kernel_class(), list(infos), input_size(loaded.artefact), postamble.params, loaded.path
+            )
+            _refuse_other_outputs(kernel, loaded.artefact.outputs, loaded.path)
+        except (TypeError, ValueError) as error:
+            refused.append(str(error).removeprefix(f"{loaded.path}: "))
+            continue
+        fault = fault_of(kernel, tail, random_buffers(infos))
+        if not fault:
+            log.info("%s: %r picked from the exporter's metadata", loaded.path, postamble)
+            return postamble, kernel, infos
+        refused.append(f"{postamble!r}: {fault}")
+    log.info("%s: no kernel picked from the exporter's metadata: %s", loaded.path, (refused or ["none is known"])[0])
+    return None
 
 
 def _built(
