@@ -13,22 +13,16 @@ import onnx
 import pytest
 
 from axtool.artefact import axm
-from axtool.compiler import compile_file
-from axtool.options import Options
 from axtool.runtime import Postamble, op
 from axtool.runtime.export import postambles_of, task_of
 from axtool.types import TensorSpec
+from tests.runtime.conftest import SOFTMAX, compiled
+from tests.tiny import CLASSIFIER, CLASSIFIER_WEIGHTS, model
 
-DIGITS = Path(__file__).resolve().parents[2] / "zoo" / "detection" / "digits" / "digits_v8det_160.onnx"
 FRONT = ["NchwToNhwc", "Quant", "Pad", "AxRuntimeModel"]
 BEHIND = ["Depad", "Dequant", "_AlignToModelOutput", "_ListUnpack", "OnnxModel"]
 FUSED = ["QuantizeTransposePad", "AxRuntimeModel"]
 NAMES = [str(digit) for digit in range(10)]
-
-
-class Silent:
-    def step(self, name: str) -> None: ...
-    def count(self, done: int, total: int) -> None: ...
 
 
 def kinds(pipeline: op.LoadedSeq) -> list[str]:
@@ -37,13 +31,6 @@ def kinds(pipeline: op.LoadedSeq) -> list[str]:
 
 def outputs(*shapes: tuple[int, ...]) -> list[TensorSpec]:
     return [TensorSpec(f"o{at}", shape, "float32") for at, shape in enumerate(shapes)]
-
-
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("digits") / "digits.axm"
-    compile_file(DIGITS, out, Options(calib=("random:1",), optimize=0), Silent())
-    return out
 
 
 def changed(digits: Path, folder: Path, **export: Any) -> Path:
@@ -152,18 +139,12 @@ def test_a_pose_is_tried_with_the_dimensions_of_its_keypoints() -> None:
     assert [postamble.params["keypoint_dims"] for postamble in tried] == [2, 2]
 
 
-@pytest.mark.parametrize("logits", [True, False])
-def test_a_classifier_is_not_softmaxed_twice(tmp_path: Path, logits: bool) -> None:
+@pytest.mark.parametrize(("graph", "picked"), [(SOFTMAX, True), (CLASSIFIER, False)])
+def test_a_classifier_is_not_softmaxed_twice(tmp_path: Path, graph: str, picked: bool) -> None:
     """With Softmax in its tail the kernel is picked; with logits, whatever the exporter says, it is not."""
-    from tests.tiny import CLASSIFIER, CLASSIFIER_WEIGHTS, model
-
-    graph = CLASSIFIER if logits else CLASSIFIER.replace(
-        "scores = Gemm <transB=1> (f, w2, b2)", "g = Gemm <transB=1> (f, w2, b2)\n  scores = Softmax <axis=-1> (g)"
-    )  # fmt: skip
     made = model(graph, CLASSIFIER_WEIGHTS)
     made.metadata_props.add(key="task", value="classify")
     made.metadata_props.add(key="names", value=repr(dict(enumerate(NAMES))))
     onnx.save(made, str(tmp_path / "m.onnx"))
-    compile_file(tmp_path / "m.onnx", tmp_path / "m.axm", Options(calib=("random:1",), optimize=0), Silent())
-    loaded = op.load(tmp_path / "m.axm").optimized()
-    assert (kinds(loaded)[-1] == "ClassificationPostamble") is not logits
+    loaded = op.load(compiled(tmp_path / "m.onnx", tmp_path / "m.axm")).optimized()
+    assert (kinds(loaded)[-1] == "ClassificationPostamble") is picked
