@@ -129,6 +129,51 @@ def test_retina_faces_are_decoded_from_their_priors() -> None:
     np.testing.assert_allclose(rows[0, 6:10], [12, 4 + 3.2, 12, 4], rtol=1e-5)
 
 
+def test_landmarks_of_a_face_have_its_score_where_a_pose_is_wanted() -> None:
+    loc, conf, landms = (np.zeros((1, 2 * (64 + 16 + 4), size), np.float32) for size in (4, 2, 10))
+    conf[0, 0, 1] = 0.75
+    rows = op.decode_retina_face(width=64, height=64, keypoint_scores=True)(loc, conf, landms)
+    np.testing.assert_allclose(rows[0, 6:], [4, 4, 0.75] * 5)
+    assert len(op.ax_pose(5)(rows)[0].keypoints) == 5
+
+
+def yolact(side: int) -> list[np.ndarray]:
+    """loc, conf, mask and proto of nothing: three anchors of each cell of grids of an eighth of the side and halves."""
+    count = 3 * sum((-(-side // stride)) ** 2 for stride in (8, 16, 32, 64, 128))
+    shapes = ((1, count, 4), (1, count, 4), (1, count, 2), (1, 5, 5, 2))
+    return [np.zeros(shape, np.float32) for shape in shapes]
+
+
+def test_yolact_at_550_has_the_anchors_of_its_published_grids() -> None:
+    loc, *_ = yolact(550)
+    assert loc.shape[1] == 19248 == 3 * (69**2 + 35**2 + 18**2 + 9**2 + 5**2)
+    assert op.decode_yolact(width=550, height=550)(*yolact(550))[0].shape == (0, 8)
+
+
+def test_yolact_is_decoded_from_its_priors_and_gives_rows_and_prototypes() -> None:
+    loc, conf, mask, proto = yolact(64)
+    anchor = 3 * 8 + 2  # the last ratio, 2, of the first cell of the second row
+    conf[0, anchor] = 0.1, 0.2, 0.6, 0.1
+    loc[0, anchor] = 1, 0, np.log(2) / 0.2, 0
+    mask[0, anchor] = 0.5, -0.5
+    proto[0, 2, 3, 1] = 7
+    rows, prototypes = op.decode_yolact(width=64, height=64)(loc, conf, mask, proto)
+    side = 24 * 2**0.5  # of a prior of ratio 2: both sides
+    x, y = 4 + 0.1 * side, 12
+    np.testing.assert_allclose(rows[0, :6], [x - side, y - side / 2, x + side, y + side / 2, 0.6, 1], rtol=1e-5)
+    np.testing.assert_allclose(rows[0, 6:], [0.5, -0.5])
+    assert prototypes.shape == (2, 5, 5)
+    assert prototypes[1, 2, 3] == 7
+
+
+def test_yolact_outputs_that_do_not_belong_together_are_refused() -> None:
+    loc, conf, mask, proto = yolact(64)
+    with pytest.raises(ValueError, match="2 coefficients of a mask for 3 prototypes"):
+        op.decode_yolact(width=64, height=64)(loc, conf, mask, np.zeros((1, 5, 5, 3), np.float32))
+    with pytest.raises(ValueError, match=r"want float \(1, 258, 4\)"):
+        op.decode_yolact(width=64, height=64)(loc[:, :-1], conf, mask, proto)
+
+
 def test_semantic_segmentation_takes_scores_or_labels() -> None:
     scores = np.zeros((1, 3, 2, 2), np.float32)
     scores[0, 2, 0, 1] = 1

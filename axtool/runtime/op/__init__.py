@@ -19,12 +19,12 @@ from axtool.runtime.op.decode import (
     DecodeDetections,
     DecodeObb,
     DecodePose,
-    DecodeRetinaFace,
     DecodeSegmentation,
     DecodeSemanticSegmentation,
     DecodeSsd,
 )
 from axtool.runtime.op.decode_maps import DecodeCenterFace, DecodeDbnet
+from axtool.runtime.op.decode_priors import DecodeRetinaFace, DecodeYolact
 from axtool.runtime.op.device_ops import AxRuntimeModel, Depad, Dequant, NchwToNhwc, Pad, Quant
 from axtool.runtime.op.load import LoadedSeq, load
 from axtool.runtime.op.onnx_model import OnnxModel
@@ -61,7 +61,7 @@ axpose, axsegmentation = AxPose, AxSegmentation
 decode_detections, decode_obb, decode_pose = DecodeDetections, DecodeObb, DecodePose
 decode_center_face, decode_dbnet, prepare = DecodeCenterFace, DecodeDbnet, Prepare
 decode_retina_face, decode_segmentation = DecodeRetinaFace, DecodeSegmentation
-decode_semantic_segmentation, decode_ssd = DecodeSemanticSegmentation, DecodeSsd
+decode_semantic_segmentation, decode_ssd, decode_yolact = DecodeSemanticSegmentation, DecodeSsd, DecodeYolact
 filter, nms, proto_to_mask, softmax, sort_by, split = Filter, Nms, ProtoToMask, Softmax, SortBy, Split
 to_image_space, top1, top_k, topk, foreach = ToImageSpace, Top1, TopK, TopK, ForEach
 seq, par, unpack, pack, itemgetter, identity = Seq, Par, Unpack, Pack, Itemgetter, Identity
@@ -71,7 +71,7 @@ __all__ = [
     "AxClassification", "AxDepthMap", "AxDetection", "AxObb", "AxPose", "AxRuntimeModel", "AxSegmentation",
     "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "DecodeCenterFace",
     "DecodeDbnet", "DecodeDetections", "DecodeObb", "DecodePose", "DecodeRetinaFace", "DecodeSegmentation",
-    "DecodeSemanticSegmentation", "DecodeSsd", "Depad", "Dequant", "Filter", "ForEach", "Identity",
+    "DecodeSemanticSegmentation", "DecodeSsd", "DecodeYolact", "Depad", "Dequant", "Filter", "ForEach", "Identity",
     "InterpolationMode", "Itemgetter", "Letterbox", "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize",
     "OnnxModel", "Operator", "Pack", "Pad", "Par", "Perspective", "Prepare", "ProtoToMask", "Quant", "Resize", "Seq",
     "Softmax", "SortBy", "Split", "TensorLayout", "ToDtype", "ToImageSpace", "ToImageTensor", "ToTensor", "Top1",
@@ -79,8 +79,8 @@ __all__ = [
     "ax_semantic_segmentation", "axclassification", "axdepthmap", "axdetection", "axobb", "axpose", "axsegmentation",
     "center_crop", "centercrop", "color_convert", "colorconvert", "constant", "contrast_normalize",
     "decode_center_face", "decode_dbnet", "decode_detections", "decode_obb", "decode_pose", "decode_retina_face",
-    "decode_segmentation", "decode_semantic_segmentation", "decode_ssd", "filter", "for_each", "foreach",
-    "frame_context", "identity", "itemgetter", "letterbox", "linear_scaling", "linearscaling", "load", "nms",
+    "decode_segmentation", "decode_semantic_segmentation", "decode_ssd", "decode_yolact", "filter", "for_each",
+    "foreach", "frame_context", "identity", "itemgetter", "letterbox", "linear_scaling", "linearscaling", "load", "nms",
     "normalize", "onnx_model", "pack", "par", "perspective", "prepare", "proto_to_mask", "resize", "seq", "softmax",
     "sort_by", "split", "to_dtype", "to_image_space", "to_image_tensor", "to_tensor", "todtype", "toimage", "top1",
     "top_k", "topk", "totensor", "unpack",

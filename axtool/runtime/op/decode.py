@@ -25,10 +25,10 @@ ALGOS = (*OBJECTNESS, *ANCHOR_FREE, *END_TO_END)
 FORMATS = ("auto", "xyxy", "cxcywh")
 
 
-class _Decoder(Operator):
+class Decoder(Operator):
     """What all decoders check."""
 
-    def _check(self, algo: str | None, threshold: float, most: int, input_format: str = "auto") -> None:
+    def check(self, algo: str | None, threshold: float, most: int, input_format: str = "auto") -> None:
         who = type(self).__name__
         if algo is not None and algo not in ALGOS:
             raise ValueError(f"{who}: there is no algo '{algo}'; {nearest(algo, ALGOS)}")
@@ -40,7 +40,7 @@ class _Decoder(Operator):
             raise ValueError(f"{who}: there is no input_format '{input_format}'; known: {', '.join(FORMATS)}")
 
 
-class DecodeDetections(_Decoder):
+class DecodeDetections(Decoder):
     """Rows (n, 6) of a YOLO's output: (1, 4 + classes, n), or (1, n, 5 + classes) with objectness, by `algo`.
 
     `yolox` wants boxes in pixels: pass `strides` for a model that leaves them relative to its grid. With objectness
@@ -55,14 +55,14 @@ class DecodeDetections(_Decoder):
     strides: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        self._check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
+        self.check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
         least = 0 if self.algo in OBJECTNESS else 1
         if self.num_classes < least:
             raise ValueError(f"DecodeDetections: num_classes is {self.num_classes}, want at least {least}")
 
     def __call__(self, output: Any) -> Float:
         if self.algo in END_TO_END:
-            rows = _shaped(self, output, (None, 6))
+            rows = shaped(self, output, (None, 6))
             return np.ascontiguousarray(rows[rows[:, 4] > self.confidence_threshold][: self.max_boxes_pre_nms])
         found = candidates(self, output, self.algo, self.num_classes, 0)
         boxes, scores, classes, _, index = found
@@ -82,7 +82,7 @@ class DecodeDetections(_Decoder):
         return off_grid(boxes, cells[index], steps[index]).astype(np.float32)
 
 
-class DecodePose(_Decoder):
+class DecodePose(Decoder):
     """Rows (n, 6 + 3 * num_keypoints): x, y and visibility of each keypoint behind the box."""
 
     algo: str
@@ -93,14 +93,14 @@ class DecodePose(_Decoder):
     num_classes: int = 1
 
     def __post_init__(self) -> None:
-        self._check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
+        self.check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
 
     def __call__(self, output: Any) -> Float:
         boxes, scores, classes, extra, _ = candidates(self, output, self.algo, self.num_classes, 3 * self.num_keypoints)
         return rows_of(boxes, scores, classes, self.input_format, extra)
 
 
-class DecodeSegmentation(_Decoder):
+class DecodeSegmentation(Decoder):
     """(rows (n, 6 + num_mask_coeffs), prototypes (num_mask_coeffs, h, w)) of the two outputs."""
 
     algo: str
@@ -111,7 +111,7 @@ class DecodeSegmentation(_Decoder):
     input_format: str = "auto"
 
     def __post_init__(self) -> None:
-        self._check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
+        self.check(self.algo, self.confidence_threshold, self.max_boxes_pre_nms, self.input_format)
 
     def __call__(self, output: Any, proto: Any) -> Any:
         prototypes = np.asarray(proto)
@@ -124,7 +124,7 @@ class DecodeSegmentation(_Decoder):
         return Unpacked((rows_of(boxes, scores, classes, self.input_format, extra), prototypes))
 
 
-class DecodeObb(_Decoder):
+class DecodeObb(Decoder):
     """Rows (n, 7) `[cx, cy, w, h, score, class, angle]` of (1, 4 + num_classes + 1, n); the angle in radians."""
 
     num_classes: int
@@ -132,14 +132,14 @@ class DecodeObb(_Decoder):
     max_boxes_pre_nms: int = 30000
 
     def __post_init__(self) -> None:
-        self._check(None, self.confidence_threshold, self.max_boxes_pre_nms)
+        self.check(None, self.confidence_threshold, self.max_boxes_pre_nms)
 
     def __call__(self, output: Any) -> Float:
         boxes, scores, classes, extra, _ = candidates(self, output, "yolo11", self.num_classes, 1)
         return np.concatenate([boxes, scores[:, None], classes[:, None], extra], 1).astype(np.float32)
 
 
-class DecodeSsd(_Decoder):
+class DecodeSsd(Decoder):
     """Rows (n, 6) of boxes (1, n, 4), normalized `y0, x0, y1, x1`, and scores (1, n, classes) without a background.
 
     Boxes are clipped to the model's input, whose size is that of the frame, or `width` and `height`.
@@ -151,65 +151,17 @@ class DecodeSsd(_Decoder):
     height: int = 0
 
     def __post_init__(self) -> None:
-        self._check(None, self.confidence_threshold, self.max_boxes_pre_nms)
+        self.check(None, self.confidence_threshold, self.max_boxes_pre_nms)
 
     def __call__(self, boxes: Any, scores: Any) -> Float:
-        corners = _shaped(self, boxes, (None, 4))
-        chances = _shaped(self, scores, (len(corners), None))
+        corners = shaped(self, boxes, (None, 4))
+        chances = shaped(self, scores, (len(corners), None))
         kept, best, classes = over(chances.T, self.confidence_threshold, self.max_boxes_pre_nms)
-        width, height = _model_size(self, self.width, self.height)
+        width, height = model_size(self, self.width, self.height)
         yxyx = np.clip(corners[kept], 0, 1)
         return rows_of(
             yxyx[:, [1, 0, 3, 2]] * np.array((width, height, width, height), np.float32), best, classes, "xyxy"
         )
-
-
-class DecodeRetinaFace(_Decoder):
-    """Rows (n, 16): a face and its five landmarks x, y, of loc (1, n, 4), conf (1, n, 2) and landms (1, n, 10).
-
-    Priors are those of RetinaFace: `min_sizes` in pixels for each of `steps`, `variances` of centre and size.
-    """
-
-    confidence_threshold: float = 0.5
-    max_boxes_pre_nms: int = 30000
-    min_sizes: Sequence[Sequence[int]] = ((16, 32), (64, 128), (256, 512))
-    steps: Sequence[int] = (8, 16, 32)
-    variances: tuple[float, float] = (0.1, 0.2)
-    width: int = 0
-    height: int = 0
-
-    def __post_init__(self) -> None:
-        self._check(None, self.confidence_threshold, self.max_boxes_pre_nms)
-        if len(self.min_sizes) != len(self.steps):
-            raise ValueError(f"DecodeRetinaFace: {len(self.min_sizes)} min_sizes for {len(self.steps)} steps")
-
-    def __call__(self, loc: Any, conf: Any, landms: Any) -> Float:
-        width, height = _model_size(self, self.width, self.height)
-        priors = self._priors(width, height)
-        offsets = _shaped(self, loc, (len(priors), 4))
-        chances, marks = _shaped(self, conf, (len(priors), 2)), _shaped(self, landms, (len(priors), 10))
-        kept, scores, classes = over(chances[:, 1:].T, self.confidence_threshold, self.max_boxes_pre_nms)
-        prior, centre, size = priors[kept], np.float32(self.variances[0]), np.float32(self.variances[1])
-        middle = prior[:, :2] + offsets[kept, :2] * centre * prior[:, 2:]
-        half = prior[:, 2:] * np.exp(offsets[kept, 2:] * size) / 2
-        points = prior[:, None, :2] + marks[kept].reshape(-1, 5, 2) * centre * prior[:, None, 2:]
-        pixels = np.array((width, height), np.float32)
-        corners = np.concatenate([(middle - half) * pixels, (middle + half) * pixels], 1)
-        return rows_of(corners, scores, classes, "xyxy", (points * pixels).reshape(-1, 10))
-
-    def _priors(self, width: int, height: int) -> Float:
-        """Centre and size of every prior, normalized: (n, 4)."""
-        made = []
-        for sizes, step in zip(self.min_sizes, self.steps, strict=True):
-            y, x = np.mgrid[0 : -(-height // step), 0 : -(-width // step)]
-            for_each = [
-                np.stack(
-                    [(x + 0.5) * step / width, (y + 0.5) * step / height, x * 0 + s / width, y * 0 + s / height], -1
-                )
-                for s in sizes
-            ]
-            made.append(np.stack(for_each, 2).reshape(-1, 4))
-        return np.concatenate(made).astype(np.float32)
 
 
 class DecodeSemanticSegmentation(Operator):
@@ -236,14 +188,14 @@ def candidates(who: Operator, output: Any, algo: str, num_classes: int, extra: i
     """(boxes (n, 4), scores, classes, what is behind them (n, extra), anchor numbers) above the threshold."""
     threshold, most = getattr(who, "confidence_threshold"), getattr(who, "max_boxes_pre_nms")  # noqa: B009
     if algo in OBJECTNESS:
-        columns = _shaped(who, output, (None, 5 + num_classes + extra)).T
+        columns = shaped(who, output, (None, 5 + num_classes + extra)).T
         likely = np.flatnonzero(columns[4] > threshold)  # a score is a chance times the objectness, so no more than it
         objectness = columns[4, likely]
         chances = columns[5 : 5 + num_classes, likely] * objectness if num_classes else objectness[None]
         kept, scores, classes = over(chances, threshold, most)
         kept, first = likely[kept], 5
     else:
-        columns = _shaped(who, output, (4 + num_classes + extra, None))
+        columns = shaped(who, output, (4 + num_classes + extra, None))
         kept, scores, classes = over(columns[4 : 4 + num_classes], threshold, most)
         first = 4
     return columns[:4, kept].T, scores, classes, columns[first + num_classes :, kept].T, kept
@@ -270,7 +222,7 @@ def rows_of(
     return np.ascontiguousarray(np.concatenate(parts, 1), np.float32)
 
 
-def _shaped(who: Operator, output: Any, wanted: tuple[int | None, int | None]) -> Float:
+def shaped(who: Operator, output: Any, wanted: tuple[int | None, int | None]) -> Float:
     """The output without its batch of one. Raises ValueError with the shape that was seen and the one wanted."""
     array = np.asarray(output)
     inner = array[0] if array.ndim == 3 and array.shape[0] == 1 else array
@@ -284,5 +236,6 @@ def _shaped(who: Operator, output: Any, wanted: tuple[int | None, int | None]) -
     return np.asarray(inner, np.float32)
 
 
-def _model_size(who: Operator, width: int, height: int) -> tuple[int, int]:
+def model_size(who: Operator, width: int, height: int) -> tuple[int, int]:
+    """The size that was given, else that of the frame's model."""
     return (width, height) if width and height else geometry.need(type(who).__name__).model_size
