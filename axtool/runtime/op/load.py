@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from axtool.artefact import axm
 from axtool.artefact.stages import Artefact
 from axtool.errors import AxError
 from axtool.runtime.export import postambles_of
+from axtool.runtime.named_models import named_model
 from axtool.runtime.op.combinators import Seq, arguments
 from axtool.runtime.op.compare import fault_of, random_buffers
 from axtool.runtime.op.device_ops import (
@@ -121,10 +123,13 @@ def load(
 ) -> Any:
     """A compiled model as a LoadedSeq, or the pipeline of an .axe file as it was saved, for the simulated device.
 
+    `file` may also be the name of a model of the zoo, which is built the first time and kept in the cache.
     Without a Postamble, or with an empty one, the postamble graph runs in onnxruntime. Raises ValueError or ImportError
     for a kernel that does not fit the model or is not found, AxError for a file that is not a compiled model.
     """
     path = Path(file)
+    if not path.suffix and not os.path.exists(path):  # False, too, for what is no path at all
+        path = named_model(str(file))
     if path.suffix == ".axe":
         if using_postamble is not None or name:
             raise ValueError(f"{path}: a saved pipeline has its name and Postamble already; leave them out")
