@@ -139,6 +139,9 @@ UNITS = {
     "comparing layers": "samples",
     "verifying": "samples",
     "sweeping": "configurations",
+    "running": "pictures",
+    "timing": "frames",
+    "checking": "configs",
 }
 SURE_S = 1.0  # the first parts load and warm up: before so many seconds no pace is known
 

@@ -10,6 +10,7 @@ from axtool.cli import door
 from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
 from axtool.cli.version import Version, without_command
+from axtool.cli.zoo_run import Name, run_command
 from axtool.legible import legible, legible_values
 
 app = typer.Typer(
@@ -19,8 +20,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Examples:\n\n  axzoo list\n\n  axzoo info digits-v8det\n\n  axzoo build digits-v8det -o digits.axm",
 )
-
-Name = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `axzoo list`, or your own .yaml or .py.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -186,6 +185,9 @@ def build_command(
     elif not quiet:
         typer.echo(built_text(legible_values(document)))
     raise typer.Exit(1 if document["status"] == "failed" else 0)
+
+
+app.command("run")(run_command)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

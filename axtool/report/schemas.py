@@ -291,6 +291,24 @@ class ZooBuild(CompileBody):
     expected: list[ExpectedRow] | None
 
 
+class ZooPicture(Part):
+    picture: str
+    drawn: str | None = Field(description="The file with what was found drawn on; null where none was asked for.")
+    outputs: list[OutputRow]
+    result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
+    time: Times
+
+
+class ZooRun(Ok):
+    schema_: Literal["axtool.axzoo.run/1"] = Field(alias="schema")
+    name: str
+    licence: str
+    axm: str
+    engine: Literal["native", "reference"]
+    postamble: dict[str, Any] | None = Field(description="The kernel that ran; null for the tail in onnxruntime.")
+    pictures: list[ZooPicture]
+
+
 class Version(Ok):
     schema_: Literal["axtool.version/1"] = Field(alias="schema")
     python: str
@@ -328,6 +346,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "axzoo.info": ZooInfo,
         "axzoo.check": ZooCheck,
         "axzoo.build": ZooBuild,
+        "axzoo.run": ZooRun,
         "version": Version,
         "error": Error,
     }

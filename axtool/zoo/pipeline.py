@@ -24,13 +24,18 @@ class Steps:
     postprocess: tuple[Call, ...]
     threshold: float
 
+    def front(self) -> Seq:
+        """From a picture to the model's input."""
+        from axtool.runtime.op.combinators import Seq
+
+        return Seq(*[call.built({}) for call in self.preprocess])
+
     def pipeline(self, model: Step) -> Seq:
         """From a picture to what is in it, with `model` in the middle."""
         from axtool.runtime.op.combinators import Seq
 
-        words = {THRESHOLD.name: self.threshold}
-        before, behind = ([call.built(words) for call in calls] for calls in (self.preprocess, self.postprocess))
-        return Seq(*before, model, *behind)
+        behind = [call.built({THRESHOLD.name: self.threshold}) for call in self.postprocess]
+        return Seq(self.front(), model, *behind)
 
 
 def steps_of(config: Config, size: tuple[int, int] | None = None) -> Steps:

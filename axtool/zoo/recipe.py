@@ -41,11 +41,7 @@ def recipe_of(entry: Entry, target: str | None = None, given: Path | None = None
 
     Raises UsageError for an unknown target, and for a model file that is missing or wrong.
     """
-    config = entry.config
-    chosen = target or config.targets[0]
-    known = list_targets()
-    if chosen not in known and not chosen.endswith((".yaml", ".yml")):
-        raise UsageError(f"there is no target '{chosen}'", hint=nearest(chosen, known), code="unknown-target")
+    config, chosen = entry.config, check_target(entry, target)
     model = model_file(entry, given)
     return Recipe(
         model=model,
@@ -67,6 +63,14 @@ def _input_shapes(config: Config, model: Path) -> dict[str, tuple[int, ...]]:
     """By the names of the file, which in one of the user's are its own."""
     shapes = {name: tuple(shape) for name, shape in config.input_shapes.items()}
     return {**signature(config.source, model), **shapes} if isinstance(config.source, UserSource) else shapes
+
+
+def check_target(entry: Entry, target: str | None) -> str:
+    """The target, by default the config's first. Raises UsageError for one that there is none of."""
+    chosen, known = target or entry.config.targets[0], list_targets()
+    if chosen not in known and not chosen.endswith((".yaml", ".yml")):
+        raise UsageError(f"there is no target '{chosen}'", hint=nearest(chosen, known), code="unknown-target")
+    return chosen
 
 
 def _recipe(entry: Entry) -> str | None:

@@ -1,0 +1,124 @@
+"""An entry and its compiled file  ->  the loaded model with the kernel of the config, and pictures through it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from axtool.artefact.stages import DeviceStage
+from axtool.errors import UsageError
+from axtool.inputs.images import find_files, is_image_name
+from axtool.inputs.prepare import Preparation
+from axtool.inputs.spec import InputSpec
+from axtool.runtime.image import Image
+from axtool.runtime.op.load import LoadedSeq, input_size, load
+from axtool.runtime.op.operator import Unpacked
+from axtool.runtime.task import interpret
+from axtool.target_file import target_from_dict
+from axtool.timing.clock import time_plan
+from axtool.zoo.catalogue import Entry
+from axtool.zoo.pipeline import Steps, steps_of
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One picture through a model: its outputs, what they mean (None without a task), and the measured seconds."""
+
+    outputs: Mapping[str, NDArray[Any]]
+    result: Mapping[str, Any] | None
+    prepare_s: float
+    frame_s: float
+
+
+@dataclass(frozen=True)
+class LoadedEntry:
+    """A model that is ready for pictures, and the steps of its config."""
+
+    entry: Entry
+    model: LoadedSeq
+    steps: Steps
+
+    def see(self, path: Path) -> Seen:
+        """What is in a picture file. Raises UsageError for what is none, and where the kernel fails."""
+        front, image = self.steps.front(), Image.from_file(path)
+        begun = time.perf_counter()
+        prepared = front(image)
+        ready = time.perf_counter()
+        with told(self.entry):
+            made = self.model(prepared)
+        done = time.perf_counter()
+        specs, task = self.model.artefact.outputs, self.model.artefact.task
+        arrays = made if isinstance(made, Unpacked) else (made,)
+        outputs = {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
+        placement = self._preparation().place(image.height, image.width)
+        result = interpret(task, outputs, placement) if task else None
+        return Seen(outputs, result, ready - begun, done - ready)
+
+    def _preparation(self) -> Preparation:
+        spec = self.model.artefact.inputs[0]
+        return self.entry.config.preparation.resolve(InputSpec(spec.name, spec.shape, spec.dtype))
+
+
+def load_entry(entry: Entry, axm: Path, *, kernel: bool = True, threads: int = 1) -> LoadedEntry:
+    """The compiled file of an entry, with the kernel of its config, or with the onnxruntime tail.
+
+    Raises UsageError for a kernel that does not fit the model or cannot be imported.
+    """
+    with told(entry):
+        model = load(axm, using_postamble=entry.config.kernel if kernel else None, threads=threads)
+    assert isinstance(model, LoadedSeq)  # an .axm is never a saved pipeline
+    width, height = input_size(model.artefact)
+    return LoadedEntry(entry, model, steps_of(entry.config, (height, width)))
+
+
+def modelled_ms(model: LoadedSeq) -> float:
+    """Milliseconds of the device stages on the chip, modelled."""
+    artefact = model.artefact
+    target = target_from_dict(artefact.target)
+    plans = [stage.plan for stage in artefact.stages if isinstance(stage, DeviceStage)]
+    return 1e3 * sum(time_plan(plan, target).latency_s for plan in plans)
+
+
+@contextmanager
+def told(entry: Entry) -> Iterator[None]:
+    """Inside the block modules beside a config can be imported, and what a kernel raises is a fault that the user can
+    mend: a UsageError that says so.
+    """
+    beside = str(entry.path.parent)
+    added = ":" in entry.config.kernel.kernel_name and beside not in sys.path
+    if added:
+        sys.path.insert(0, beside)
+    try:
+        yield
+    except (ImportError, TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            " ".join(str(error).split()), hint=f"the Postamble is that of {entry.path}; --no-kernel runs without it",
+            code="bad-kernel",
+        ) from error  # fmt: skip
+    finally:
+        if added:
+            sys.path.remove(beside)
+
+
+def pictures_in(inputs: Sequence[str | Path]) -> list[Path]:
+    """Picture files, and those of folders. Raises UsageError for what is neither, or a folder without pictures."""
+    found: list[Path] = []
+    for item in map(Path, inputs):
+        inside = [path for path in find_files(item) if is_image_name(path)] if item.is_dir() else [item]
+        if not inside:
+            raise UsageError("no pictures in this folder", where=str(item), code="no-pictures")
+        found += inside
+    for path in found:
+        if not path.is_file():
+            raise UsageError("no such file", where=str(path), hint="give a picture or a folder", code="file-not-found")
+        if not is_image_name(path):
+            hint = "arrays run without the steps of the config: axtool run MODEL.axm FILE.npy"
+            raise UsageError("is no picture", where=str(path), hint=hint, code="not-an-image")
+    return found
