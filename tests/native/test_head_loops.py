@@ -1,4 +1,4 @@
-"""The loops of postamble heads for CPUs that this one may not be: AVX-512 lane by lane, Arm under qemu."""
+"""The loops of postamble kernels for CPUs that this one may not be: AVX-512 lane by lane, Arm under qemu."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ROOT = Path(__file__).resolve().parents[2]
 NATIVE, TESTS = ROOT / "axtool" / "native", ROOT / "tests" / "native"
 
 
-def built(folder: Path, compiler: str, loops: str, *flags: str) -> Path:
+def built(folder: Path, compiler: str, family: str, loops: str, *flags: str) -> Path:
     """The program that compares the loops of a file with the portable ones."""
     program = folder / loops
-    common = ["-std=c++17", "-O2", "-ffp-contract=off", f"-I{NATIVE}", f"-DLOOPS=heads_{loops}"]
+    common = ["-std=c++17", "-O2", "-ffp-contract=off", f"-I{NATIVE}", f"-DLOOPS={family}_{loops}"]
     objects = []
     for source, own in (
-        (TESTS / "heads_main.cpp", ()),
-        (NATIVE / "postamble" / "heads_portable.cpp", ()),
-        (NATIVE / "postamble" / f"heads_{loops}.cpp", flags),
+        (TESTS / f"{family}_main.cpp", ()),
+        (NATIVE / "postamble" / f"{family}_portable.cpp", ()),
+        (NATIVE / "postamble" / f"{family}_{loops}.cpp", flags),
     ):
         objects.append(folder / f"{source.stem}.o")
         run([compiler, *common, *own, "-c", str(source), "-o", str(objects[-1])])
@@ -35,16 +35,28 @@ def run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def test_avx512_gives_the_bits_of_the_portable_loops(tmp_path: Path) -> None:
+def x86_compiler() -> str:
     compiler = shutil.which("g++")
     if compiler is None or not subprocess.check_output([compiler, "-dumpmachine"], text=True).startswith("x86_64"):
         pytest.skip("needs g++ for x86-64")
+    return compiler
+
+
+def test_avx512_gives_the_bits_of_the_portable_heads(tmp_path: Path) -> None:
     header = TESTS / "emulate_heads_avx512.h"
-    assert run([str(built(tmp_path, compiler, "avx512", "-include", str(header)))]) == "avx512: the same bits\n"
+    program = built(tmp_path, x86_compiler(), "heads", "avx512", "-include", str(header))
+    assert run([str(program)]) == "avx512: the same bits\n"
 
 
-def test_neon_gives_the_bits_of_the_portable_loops(tmp_path: Path) -> None:
+def test_the_64_byte_vectors_of_avx512_give_the_labels_of_the_portable_loops(tmp_path: Path) -> None:
+    # the compiler's own vector types: without the instructions it makes the same of narrower ones
+    program = built(tmp_path, x86_compiler(), "labels", "avx512", "-D__AVX512BW__", "-Wno-psabi")
+    assert run([str(program)]) == "avx512: the same bits\n"
+
+
+@pytest.mark.parametrize("family", ["heads", "labels"])
+def test_neon_gives_the_bits_of_the_portable_loops(family: str, tmp_path: Path) -> None:
     compiler, qemu = shutil.which("aarch64-linux-gnu-g++"), shutil.which("qemu-aarch64")
     if compiler is None or qemu is None:
         pytest.skip("needs g++-aarch64-linux-gnu and qemu-user")
-    assert run([qemu, str(built(tmp_path, compiler, "neon"))]) == "neon: the same bits\n"
+    assert run([qemu, str(built(tmp_path, compiler, family, "neon"))]) == "neon: the same bits\n"

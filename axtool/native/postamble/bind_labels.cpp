@@ -21,6 +21,8 @@ static const LabelLoops &labels_of(const std::string &backend) {
 #if defined(__x86_64__)
   if (isa_available(Isa::avx512vnni) && (backend == "auto" || backend == "avx512")) return labels_avx512;
   if (isa_available(Isa::avx2) && (backend == "auto" || backend == "avx2")) return labels_avx2;
+#elif defined(__aarch64__)
+  if (backend == "auto" || backend == "neon") return labels_neon;
 #endif
   if (backend == "auto" || backend == "scalar") return labels_portable;
   throw nb::value_error(("backend '" + backend + "' does not exist on this CPU").c_str());

@@ -16,6 +16,6 @@ struct LabelLoops {
   void (*labels)(const Pixels &, int64_t factor, int64_t *labels);
 };
 
-extern const LabelLoops labels_portable, labels_avx2, labels_avx512;
+extern const LabelLoops labels_portable, labels_avx2, labels_avx512, labels_neon;
 
 }  // namespace axtool::postamble

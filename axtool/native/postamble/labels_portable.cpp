@@ -8,6 +8,7 @@
 namespace axtool::postamble {
 namespace portable {
 constexpr int64_t kVector = 16;
+#include "postamble/labels_vector.inc"
 #include "postamble/labels.inc"
 }  // namespace portable
 
