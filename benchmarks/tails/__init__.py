@@ -6,6 +6,7 @@ from benchmarks.tails import anchored, detr, faces, labels, maps, ssd, yolact, y
 from benchmarks.tails.case import Case
 
 _LABELS = "SegFormerPostamble"
+_SCRFD = {"outputs": [["score", 1, "sigmoid"], ["bbox", 4], ["kps", 10]], "join": False, "batched": False}
 _YOLO = "UltralyticsYoloPostamble"
 _ANCHORS = [[list(pair) for pair in level] for level in anchored.ANCHORS]
 
@@ -54,6 +55,7 @@ CASES: tuple[Case, ...] = (
         8,
     ),
     Case("retinaface-mnet025-640", faces.retinaface, "RetinaFacePostamble", {}, 640, 640, 8),
+    Case("scrfd-640", faces.scrfd, "DenseHeadPostamble", _SCRFD, 640, 640, 1),
     Case("yolact-r50-550", yolact.yolact, "YolactPostamble", {}, 550, 550, 15),
     Case("segformer-19-256x512", lambda: labels.labels(64, 128, 19, 4), _LABELS, {"num_classes": 19}, 512, 256, 4),
     Case("segformer-150-256x512", lambda: labels.labels(64, 128, 150, 4), _LABELS, {"num_classes": 150}, 512, 256, 8),

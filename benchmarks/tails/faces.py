@@ -1,4 +1,4 @@
-"""The tails of face detectors whose heads are joined and activated: RetinaFace, UltraFace, BlazeFace, YuNet."""
+"""The tails of face detectors whose heads are joined and activated: RetinaFace, UltraFace, BlazeFace, YuNet, SCRFD."""
 
 from __future__ import annotations
 
@@ -70,6 +70,30 @@ def yunet(width: int = 640, height: int = 640, strides: Sequence[int] = (8, 16, 
             rows = rows_of(graph, graph.input(f"{kind}_of_{stride}", (1, values, h, w)), values)
             made = graph.add("Sigmoid", rows) if values == 1 else rows
             outputs[f"{kind}_{stride}"] = made, (1, h * w, values), FLOAT
+    return graph.model(outputs)
+
+
+def scrfd(
+    width: int = 640, height: int = 640, anchors: int = 2, *, keypoints: bool = True, batched: bool = False
+) -> bytes:
+    """Scores after the sigmoid, box distances and keypoints of every stride, all grids of a kind together.
+
+    The first exports declare plain rows (n, values); those for batches keep the leading axis.
+    """
+    graph, outputs = Graph(), {}
+    kinds = (("score", 1), ("bbox", 4), *((("kps", 10),) if keypoints else ()))
+    grids = {stride: (height // stride, width // stride) for stride in (8, 16, 32)}
+    given = {
+        (name, stride): graph.input(f"{name}_of_{stride}", (1, anchors * values, *grid))
+        for stride, grid in grids.items()
+        for name, values in kinds
+    }
+    for name, values in kinds:
+        for stride, (h, w) in grids.items():
+            shape = (*((1,) if batched else ()), h * w * anchors, values)
+            rows = graph.add("Transpose", given[name, stride], perm=[0, 2, 3, 1])
+            rows = graph.reshape(rows, *shape)
+            outputs[f"{name}_{stride}"] = graph.add("Sigmoid", rows) if name == "score" else rows, shape, FLOAT
     return graph.model(outputs)
 
 

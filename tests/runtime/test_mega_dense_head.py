@@ -8,7 +8,7 @@ import pytest
 
 from axtool.runtime import TensorInfo
 from axtool.runtime.mega import DenseHeadPostamble, UltraFacePostamble
-from benchmarks.tails.faces import blazeface, ultraface, yunet
+from benchmarks.tails.faces import blazeface, scrfd, ultraface, yunet
 from tests.runtime.mega_case import assert_kernel_is_the_tail
 
 YUNET = [["cls", 1, "sigmoid"], ["obj", 1, "sigmoid"], ["bbox", 4], ["kps", 10]]
@@ -25,6 +25,16 @@ def test_yunet_is_its_tail_once_its_roles_are_told(width: int, height: int) -> N
     roles = [role for role, *_ in YUNET for _ in range(3)]
     params = {"outputs": YUNET, "join": False, "tensor_roles": roles}
     assert_kernel_is_the_tail(yunet(width, height), DenseHeadPostamble, (width, height), params, same_order=True)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("anchors", [1, 2])
+@pytest.mark.parametrize("keypoints", [True, False])
+def test_scrfd_is_its_tail_without_roles(anchors: int, keypoints: bool, batched: bool) -> None:
+    tail = scrfd(96, 64, anchors, keypoints=keypoints, batched=batched)
+    outputs = [["score", 1, "sigmoid"], ["bbox", 4], *([["kps", 10]] if keypoints else [])]
+    params = {"outputs": outputs, "join": False, "batched": batched}
+    assert_kernel_is_the_tail(tail, DenseHeadPostamble, (96, 64), params, seed=3)
 
 
 def test_ultraface_is_its_tail_with_and_without_the_decoder() -> None:

@@ -37,6 +37,8 @@ class DenseHeadPostamble(Operator):
     MediaPipe face, full range: [["box", 16], ["score", 1]]
     YuNet: join=False, [["cls", 1, "sigmoid"], ["obj", 1, "sigmoid"], ["bbox", 4], ["kps", 10]],
         tensor_roles=["cls", "bbox", "obj", "kps"] * 3, as its tensors come
+    SCRFD: join=False, batched=False, [["score", 1, "sigmoid"], ["bbox", 4], ["kps", 10]]; batched=True for an export
+        with a leading axis, and no "kps" where the model has no keypoints
     UltraFace without its box decoder: [["score", 2, "softmax"], ["box", 4]]
 
     outputs       [role, values for each anchor, activation]: 'none' (the default), 'sigmoid', 'tanh' or 'softmax'.
