@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,49 @@ Matrix = NDArray[np.float64]
 
 @dataclass
 class Frame:
-    """`model = matrix @ image`, both in pixels with pixel i covering [i, i+1). Sizes are (width, height)."""
+    """`model = matrix @ picture`, both in pixels with pixel i covering [i, i+1). Sizes are (width, height).
+
+    The picture may be cut out of the whole one that the pipeline was given: `whole = to_whole @ picture`.
+    """
 
     image_size: tuple[int, int]
     model_size: tuple[int, int]
     matrix: Matrix = field(default_factory=lambda: np.eye(3))
+    image: Any = None
+    whole_size: tuple[int, int] | None = None
+    to_whole: Matrix = field(default_factory=lambda: np.eye(3))
+
+    @classmethod
+    def of(cls, image: Any, size: tuple[int, int]) -> Frame:
+        """A frame at its beginning. A pair of numbers is no picture that could be cut."""
+        return cls(size, size, image=None if isinstance(image, tuple) else image)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the picture is a part of a larger one."""
+        return self.whole_size is not None
 
     def moved(self, matrix: Matrix, width: int, height: int) -> None:
         """Note a transform of the pixels that the model sees, and their new size."""
         self.matrix = matrix @ self.matrix
         self.model_size = (width, height)
 
-    def to_image(self, points: NDArray[Any]) -> NDArray[np.float64]:
-        """Model pixels (..., 2) of x, y -> image pixels."""
-        flat = np.asarray(points, np.float64)
-        mapped = np.concatenate([flat, np.ones((*flat.shape[:-1], 1))], -1) @ np.linalg.inv(self.matrix).T
-        return np.asarray(mapped[..., :2] / mapped[..., 2:])
+    def cut(self, image: Any, matrix: Matrix) -> None:
+        """Go on with a part of the picture; `matrix` is from pixels of the picture to those of the part."""
+        size = size_of(image)
+        assert size is not None
+        self.whole_size = self.whole_size or self.image_size
+        self.to_whole = self.to_whole @ np.linalg.inv(matrix)
+        self.image, self.image_size, self.model_size, self.matrix = image, size, size, np.eye(3)
+
+    def to_image(self, points: Any) -> NDArray[np.float64]:
+        """Model pixels (..., 2) of x, y -> pixels of the picture."""
+        return mapped(np.asarray(np.linalg.inv(self.matrix), np.float64), points)
+
+    def in_whole(self, points: Any) -> NDArray[np.float64]:
+        """Points (..., 2) in [0, 1] of the picture -> in [0, 1] of the whole picture."""
+        whole = mapped(self.to_whole, np.asarray(points, np.float64) * self.image_size)
+        return np.asarray(whole / (self.whole_size or self.image_size))
 
 
 _CURRENT: ContextVar[Frame | None] = ContextVar("frame", default=None)
@@ -64,6 +91,13 @@ def moved(matrix: Matrix, width: int, height: int) -> None:
         frame.moved(matrix, width, height)
 
 
+def mapped(matrix: Matrix, points: Any) -> NDArray[np.float64]:
+    """Points (..., 2) through a 3x3 matrix."""
+    flat = np.asarray(points, np.float64)
+    made = np.concatenate([flat, np.ones((*flat.shape[:-1], 1))], -1) @ matrix.T
+    return np.asarray(made[..., :2] / made[..., 2:])
+
+
 def scaled(scale_x: float, scale_y: float, offset_x: float = 0.0, offset_y: float = 0.0) -> Matrix:
     """The matrix of a scaling and a shift."""
     return np.array([[scale_x, 0, offset_x], [0, scale_y, offset_y], [0, 0, 1.0]])
@@ -75,7 +109,7 @@ def frame_context(image: Any) -> Iterator[Frame]:
     size = size_of(image)
     if size is None:
         raise TypeError(f"a frame is of a picture or of (width, height), got {type(image).__name__}")
-    token = _CURRENT.set(Frame(size, size))
+    token = _CURRENT.set(Frame.of(image, size))
     try:
         frame = current()
         assert frame is not None
@@ -91,7 +125,7 @@ def frame_of(values: tuple[Any, ...]) -> Iterator[None]:
     if size is None:
         yield
         return
-    token = _CURRENT.set(Frame(size, size))
+    token = _CURRENT.set(Frame.of(values[0], size))
     try:
         yield
     finally:
@@ -114,7 +148,8 @@ def adopt(frame: Frame | None) -> None:
     """Go on with the pixels of a branch."""
     here = current()
     if here is not None and frame is not None:
-        here.matrix, here.model_size = frame.matrix, frame.model_size
+        for part in fields(Frame):
+            setattr(here, part.name, getattr(frame, part.name))
 
 
 def size_of(image: Any) -> tuple[int, int] | None:

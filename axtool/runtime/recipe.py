@@ -119,7 +119,7 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def _boxes(items: Sequence[Any], class_id: Any, image: Image) -> Any:
-    boxes = [item.bbox.to_pixels(image.width, image.height).xyxy() for item in items if item.class_id == class_id]
+    boxes = [item.bbox.scaled(image.width, image.height).xyxy() for item in items if item.class_id == class_id]
     return np.array(boxes, np.float64).reshape(-1, 4)
 
 

@@ -1,16 +1,20 @@
-"""What pipelines find, as frozen values. Coordinates are normalized to [0, 1] of the picture unless said otherwise."""
+"""What pipelines find, as frozen values. Coordinates are normalized to [0, 1] of the picture unless said otherwise.
+
+Behind `crop_roi` the picture is the part that was cut out; what begins with `frame_` is about the whole one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum, IntEnum
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-class CoordFormat(Enum):
+class CoordFormat(StrEnum):
     """How four numbers say a box."""
 
     XYXY = "xyxy"
@@ -18,7 +22,7 @@ class CoordFormat(Enum):
     LTWH = "ltwh"
 
 
-class CoordSpace(Enum):
+class CoordSpace(StrEnum):
     """What coordinates are counted in."""
 
     MODEL_PIXEL = "model_pixel"
@@ -28,12 +32,13 @@ class CoordSpace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BBox:
-    """A box by two corners."""
+    """A box by two corners. `_frame` is the same box in the whole picture, where this one is in a part of it."""
 
     x0: float
     y0: float
     x1: float
     y1: float
+    _frame: BBox | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @classmethod
     def from_xywh(cls, x: float, y: float, w: float, h: float) -> BBox:
@@ -69,9 +74,23 @@ class BBox:
         """Left top corner and size."""
         return self.x0, self.y0, self.width, self.height
 
-    def to_pixels(self, width: int, height: int) -> BBox:
-        """A normalized box in pixels of a picture of this size."""
+    def scaled(self, width: float, height: float) -> BBox:
+        """A normalized box in pixels of a picture of this size, with their fractions."""
         return BBox(self.x0 * width, self.y0 * height, self.x1 * width, self.y1 * height)
+
+    def to_pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
+        """A normalized box in the nearest whole pixels, none outside a picture of this size: for drawing."""
+        corners = [_pixel(x, y, width, height) for x, y in ((self.x0, self.y0), (self.x1, self.y1))]
+        return (*corners[0], *corners[1])
+
+    def frame_pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
+        """As `to_pixels`, of the whole picture of this size."""
+        return (self._frame or self).to_pixels(width, height)
+
+    def in_frame_of(self, parent: BBox) -> BBox:
+        """A box in [0, 1] of the part that `parent` is, in [0, 1] of what `parent` lies in."""
+        x, y, w, h = parent.ltwh()
+        return BBox(x + self.x0 * w, y + self.y0 * h, x + self.x1 * w, y + self.y1 * h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +105,12 @@ class DetectedObject:
 
 @dataclass(frozen=True, slots=True)
 class OrientedObject:
-    """A turned box: centre, size, and the angle in radians."""
+    """A turned box: its centre, the lengths of its sides as shares of the picture's width and height, and the angle of
+    the first side in radians, from x towards y.
+
+    The angle is that in pixels: it is the box in pixels that is a rectangle. `_frame` are the corners in the whole
+    picture, where this box is in a part of it.
+    """
 
     index: int
     class_id: int | IntEnum
@@ -96,15 +120,59 @@ class OrientedObject:
     h: float
     angle: float
     score: float
+    _frame: tuple[tuple[float, float], ...] | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def xywhr(self) -> tuple[float, float, float, float, float]:
+        """Centre, sides and angle."""
+        return self.cx, self.cy, self.w, self.h, self.angle
+
+    @property
+    def corners(self) -> tuple[tuple[float, float], ...]:
+        """The four corners in [0, 1] of a picture as wide as high; `corners_in` is for any."""
+        return self.corners_in(1, 1)
+
+    @property
+    def bbox(self) -> BBox:
+        """The upright box around `corners`."""
+        return BBox(*(pick(xs) for pick in (min, max) for xs in zip(*self.corners, strict=True)))
+
+    def corners_in(self, width: float, height: float) -> tuple[tuple[float, float], ...]:
+        """The four corners (x, y) in pixels of a picture of this size, with their fractions."""
+        half_w, half_h = self.w * width / 2, self.h * height / 2
+        cos, sin = math.cos(self.angle), math.sin(self.angle)
+        x, y = self.cx * width, self.cy * height
+        sides = ((-half_w, -half_h), (half_w, -half_h), (half_w, half_h), (-half_w, half_h))
+        return tuple((x + a * cos - b * sin, y + a * sin + b * cos) for a, b in sides)
+
+    def to_corners_pixels(self, width: int, height: int) -> list[tuple[int, int]]:
+        """The corners in the nearest whole pixels, none outside a picture of this size: for drawing."""
+        return [_pixel(x / width, y / height, width, height) for x, y in self.corners_in(width, height)]
+
+    def frame_corners(self, width: int, height: int) -> list[tuple[int, int]]:
+        """As `to_corners_pixels`, of the whole picture of this size."""
+        if self._frame is None:
+            return self.to_corners_pixels(width, height)
+        return [_pixel(x, y, width, height) for x, y in self._frame]
 
 
 @dataclass(frozen=True, slots=True)
 class Keypoint:
-    """A point and how sure the model is that it is seen."""
+    """A point and how sure the model is that it is seen. `_frame` is the point in the whole picture."""
 
     x: float
     y: float
     confidence: float
+    name: str | None = None
+    _frame: tuple[float, float] | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    def frame_x(self, width: int) -> int:
+        """The nearest whole pixel across, in the whole picture of this width."""
+        return _pixel((self._frame or (self.x, self.y))[0], 0, width, 1)[0]
+
+    def frame_y(self, height: int) -> int:
+        """The nearest whole pixel down, in the whole picture of this height."""
+        return _pixel(0, (self._frame or (self.x, self.y))[1], 1, height)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +218,11 @@ class DepthMap:
     """The depth of every pixel, (h, w), in the model's unit."""
 
     depth: NDArray[np.float32]
+
+
+def _pixel(x: float, y: float, width: int, height: int) -> tuple[int, int]:
+    """The nearest pixel of a point in [0, 1]; one outside the picture becomes the nearest inside."""
+    return min(max(round(x * width), 0), width - 1), min(max(round(y * height), 0), height - 1)
 
 
 COCO = (

@@ -54,10 +54,9 @@ def test_itemgetter_takes_from_a_tuple_or_from_separate_arguments() -> None:
     assert op.itemgetter(slice(0, 2))([1, 2, 3]) == [1, 2]
 
 
-def test_for_each_keeps_the_elements_beside_what_became_of_them() -> None:
-    each = op.for_each(AddN(1), AddN(1))([1, 2])
-    assert each.input == [1, 2]
-    assert each.output == [3, 4]
+def test_unpack_leaves_separate_arguments_and_single_values_as_they_are() -> None:
+    assert op.seq(op.par(AddN(1), AddN(2)), op.unpack(), lambda a, b: a * b)(1) == 6
+    assert op.seq(op.unpack(), AddN(1))(1) == 2
 
 
 def test_a_class_in_place_of_an_operator_is_refused_with_the_way_to_make_one() -> None:
@@ -76,6 +75,23 @@ def test_a_copy_shares_no_step_with_its_original() -> None:
     second = first.copy()
     second.operators[0].n = 5
     assert first(0) == 1
+
+
+def test_what_is_inside_branches_and_lists_is_copied_too() -> None:
+    first = op.seq(op.par(AddN(1), AddN(2)), lambda a, b: [a, b], op.for_each(AddN(1)))
+    second = first.copy()
+    second.operators[0].branches[0].n = second.operators[2].body.operators[0].n = 7
+    assert first(0).output == [2, 3]
+
+
+def test_branches_and_lists_are_optimized_inside() -> None:
+    plain = op.seq(op.par(op.seq(op.letterbox(8, 8), op.to_tensor(), name="kept"), name="both"), op.for_each(
+        op.letterbox(8, 8), op.to_tensor()
+    ))  # fmt: skip
+    fast = plain.optimized()
+    assert len(fast.operators[0].branches[0].operators) == 1
+    assert len(fast.operators[1].body.operators) == 1
+    assert len(plain.operators[1].body.operators) == 2
 
 
 def test_a_name_that_an_operator_has_is_refused_to_another_class() -> None:

@@ -85,6 +85,48 @@ def test_keypoints_go_back_with_their_box() -> None:
     np.testing.assert_allclose(pipeline(np.zeros((40, 80, 3), np.uint8))[0, 6:], [0.25, 0.5, 0.8])
 
 
+def turned_back(rows: list[list[float]], height: int, width: int, *moves: op.Operator) -> np.ndarray:
+    """Turned boxes of the model's pixels in pixels of a picture (height, width): cx, cy, w, h, angle."""
+    back = op.seq(*moves, lambda _: np.array(rows), op.to_image_space(box_format="xywhr"))
+    found = back(np.zeros((height, width, 3), np.uint8)).astype(np.float64)
+    return np.concatenate([found[:, :4] * [width, height, width, height], found[:, 6:7]], 1)
+
+
+@pytest.mark.parametrize("angle", [-0.7, 0, 0.3, 1.5, 2.0])
+def test_a_turned_box_keeps_its_angle_where_the_picture_kept_its_shape(angle: float) -> None:
+    found = turned_back([[60, 80, 40, 10, 0.9, 0, angle]], 50, 100, op.letterbox(200, 200))
+    np.testing.assert_allclose(found, [[30, 15, 20, 5, angle]], atol=1e-4)
+
+
+def test_a_turned_box_along_the_axes_survives_a_stretch_exactly() -> None:
+    quarter = np.pi / 2
+    rows = [[50, 50, 20, 10, 0.9, 0, 0], [50, 50, 20, 10, 0.9, 0, quarter]]
+    found = turned_back(rows, 100, 400, op.resize(100, 100))
+    np.testing.assert_allclose(found, [[200, 50, 80, 10, 0], [200, 50, 20, 40, quarter]], atol=1e-4)
+
+
+@pytest.mark.parametrize("turned_by", [0, np.pi / 2])
+def test_the_angle_of_a_thin_box_is_that_of_its_line_in_the_picture(turned_by: float) -> None:
+    # a line of slope 1 in the model's square was one of slope 1/2 in a picture twice as wide
+    sides = [40, 1e-3] if turned_by == 0 else [1e-3, 40]
+    angle = np.pi / 4 - turned_by
+    found = turned_back([[50, 50, *sides, 0.9, 0, angle]], 100, 200, op.resize(100, 100))[0]
+    assert found[4] + turned_by == pytest.approx(np.arctan2(1, 2), abs=1e-4)
+    assert max(found[2:4]) == pytest.approx(40 * np.sqrt(2.5), rel=1e-4)
+
+
+def test_the_area_of_a_turned_box_is_stretched_with_the_picture() -> None:
+    for angle in np.linspace(-1.5, 1.5, 7):
+        found = turned_back([[50, 50, 30, 20, 0.9, 0, angle]], 100, 300, op.resize(100, 100))[0]
+        assert found[2] * found[3] == pytest.approx(3 * 600, rel=1e-4)
+        assert abs(found[4] - angle) <= np.pi / 2
+
+
+def test_turned_boxes_without_an_angle_are_refused() -> None:
+    with op.frame_context((10, 10)), pytest.raises(ValueError, match=r"rows \(n, 7 or more\), got \(4, 6\)"):
+        op.to_image_space(box_format="xywhr")(ROWS)
+
+
 def test_the_way_back_of_a_crop_is_a_shift() -> None:
     rows = np.array([[0, 0, 20, 20, 0.9, 0]])
     pipeline = op.seq(op.center_crop(20), lambda _: rows, op.to_image_space())
@@ -131,12 +173,18 @@ def test_the_lowest_byte_is_not_the_largest() -> None:
 
 def test_top_k_gives_values_and_indices_of_the_largest() -> None:
     values, indices = op.top_k(2)(np.array([[0.1, 0.5, 0.4]]))
-    np.testing.assert_array_equal(values, [[0.5, 0.4]])
-    np.testing.assert_array_equal(indices, [[1, 2]])
+    np.testing.assert_array_equal(values, [0.5, 0.4])
+    np.testing.assert_array_equal(indices, [1, 2])
 
 
-def test_a_classifiers_tail_gives_its_best_classes() -> None:
-    pipeline = op.seq(op.softmax(), op.top_k(2), op.unpack(), op.ax_classification())
+def test_top_k_along_an_axis_keeps_the_others() -> None:
+    values, indices = op.top_k(1, dim=-1, largest=False)(np.array([[3, 1, 2], [4, 6, 5]]))
+    assert (values.tolist(), indices.tolist()) == ([[1], [4]], [[1], [0]])
+
+
+@pytest.mark.parametrize("between", [(), (op.unpack(),)])
+def test_a_classifiers_tail_gives_its_best_classes(between: tuple[op.Operator, ...]) -> None:
+    pipeline = op.seq(op.softmax(), op.top_k(2), *between, op.ax_classification())
     best, second = pipeline(np.log(np.array([[1, 6, 3]], np.float32)))
     assert (best.class_id, second.class_id) == (1, 2)
     assert best.score == pytest.approx(0.6, rel=1e-6)
@@ -181,4 +229,5 @@ def test_a_box_converts_between_its_forms() -> None:
     box = BBox.from_xywh(0.5, 0.5, 0.2, 0.4)
     np.testing.assert_allclose(box.xyxy(), (0.4, 0.3, 0.6, 0.7))
     np.testing.assert_allclose(BBox.from_ltwh(*box.ltwh()).xywh(), (0.5, 0.5, 0.2, 0.4))
-    np.testing.assert_allclose(box.to_pixels(100, 10).xyxy(), (40, 3, 60, 7))
+    assert box.to_pixels(100, 10) == (40, 3, 60, 7)
+    np.testing.assert_allclose(box.scaled(100, 10).xyxy(), (40, 3, 60, 7))

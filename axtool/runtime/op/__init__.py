@@ -14,7 +14,7 @@ from axtool.runtime.op.ax_results import (
     AxSegmentation,
     AxSemanticSegmentation,
 )
-from axtool.runtime.op.combinators import Constant, ForEach, Identity, Itemgetter, Pack, Par, Seq, Unpack
+from axtool.runtime.op.combinators import Constant, Identity, Itemgetter, Pack, Par, Seq, Unpack
 from axtool.runtime.op.decode import (
     DecodeDetections,
     DecodeObb,
@@ -26,11 +26,14 @@ from axtool.runtime.op.decode import (
 from axtool.runtime.op.decode_maps import DecodeCenterFace, DecodeDbnet
 from axtool.runtime.op.decode_priors import DecodeRetinaFace, DecodeYolact
 from axtool.runtime.op.device_ops import AxRuntimeModel, Depad, Dequant, NchwToNhwc, Pad, Quant
+from axtool.runtime.op.for_each import ForEach
 from axtool.runtime.op.load import LoadedSeq, load
+from axtool.runtime.op.observe import Dumper, Observer
 from axtool.runtime.op.onnx_model import OnnxModel
 from axtool.runtime.op.operator import Operator, registered
 from axtool.runtime.op.postprocess import Filter, Nms, ProtoToMask, Softmax, SortBy, Split, ToImageSpace, Top1, TopK
 from axtool.runtime.op.prepare import Prepare
+from axtool.runtime.op.regions import CropRoi, CropRotatedRoi
 from axtool.runtime.op.tensors import (
     ContrastNormalize,
     LinearScaling,
@@ -53,6 +56,7 @@ from axtool.runtime.op.transforms import (
 center_crop, color_convert, letterbox, perspective, resize = CenterCrop, ColorConvert, Letterbox, Perspective, Resize
 contrast_normalize, linear_scaling, normalize = ContrastNormalize, LinearScaling, Normalize
 to_dtype, to_image_tensor, to_tensor = ToDtype, ToImageTensor, ToTensor
+crop_roi, crop_rotated_roi, croproi, dumper, observer = CropRoi, CropRotatedRoi, CropRoi, Dumper, Observer
 centercrop, linearscaling, todtype, toimage, totensor = CenterCrop, LinearScaling, ToDtype, ToImageTensor, ToTensor
 ax_classification, ax_depth_map, ax_detection, ax_obb = AxClassification, AxDepthMap, AxDetection, AxObb
 ax_pose, ax_segmentation, ax_semantic_segmentation = AxPose, AxSegmentation, AxSemanticSegmentation
@@ -69,21 +73,23 @@ constant, for_each, onnx_model = Constant, ForEach, OnnxModel
 
 __all__ = [
     "AxClassification", "AxDepthMap", "AxDetection", "AxObb", "AxPose", "AxRuntimeModel", "AxSegmentation",
-    "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "DecodeCenterFace",
-    "DecodeDbnet", "DecodeDetections", "DecodeObb", "DecodePose", "DecodeRetinaFace", "DecodeSegmentation",
-    "DecodeSemanticSegmentation", "DecodeSsd", "DecodeYolact", "Depad", "Dequant", "Filter", "ForEach", "Identity",
-    "InterpolationMode", "Itemgetter", "Letterbox", "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize",
-    "OnnxModel", "Operator", "Pack", "Pad", "Par", "Perspective", "Prepare", "ProtoToMask", "Quant", "Resize", "Seq",
-    "Softmax", "SortBy", "Split", "TensorLayout", "ToDtype", "ToImageSpace", "ToImageTensor", "ToTensor", "Top1",
-    "TopK", "Unpack", "ax_classification", "ax_depth_map", "ax_detection", "ax_obb", "ax_pose", "ax_segmentation",
+    "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "CropRoi",
+    "CropRotatedRoi", "DecodeCenterFace", "DecodeDbnet", "DecodeDetections", "DecodeObb", "DecodePose",
+    "DecodeRetinaFace", "DecodeSegmentation", "DecodeSemanticSegmentation", "DecodeSsd", "DecodeYolact", "Depad",
+    "Dequant", "Dumper", "Filter", "ForEach", "Identity", "InterpolationMode", "Itemgetter", "Letterbox",
+    "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize", "Observer", "OnnxModel", "Operator", "Pack", "Pad",
+    "Par", "Perspective", "Prepare", "ProtoToMask", "Quant", "Resize", "Seq", "Softmax", "SortBy", "Split",
+    "TensorLayout", "ToDtype", "ToImageSpace", "ToImageTensor", "ToTensor", "Top1", "TopK", "Unpack",
+    "ax_classification", "ax_depth_map", "ax_detection", "ax_obb", "ax_pose", "ax_segmentation",
     "ax_semantic_segmentation", "axclassification", "axdepthmap", "axdetection", "axobb", "axpose", "axsegmentation",
-    "center_crop", "centercrop", "color_convert", "colorconvert", "constant", "contrast_normalize",
-    "decode_center_face", "decode_dbnet", "decode_detections", "decode_obb", "decode_pose", "decode_retina_face",
-    "decode_segmentation", "decode_semantic_segmentation", "decode_ssd", "decode_yolact", "filter", "for_each",
-    "foreach", "frame_context", "identity", "itemgetter", "letterbox", "linear_scaling", "linearscaling", "load", "nms",
-    "normalize", "onnx_model", "pack", "par", "perspective", "prepare", "proto_to_mask", "resize", "seq", "softmax",
-    "sort_by", "split", "to_dtype", "to_image_space", "to_image_tensor", "to_tensor", "todtype", "toimage", "top1",
-    "top_k", "topk", "totensor", "unpack",
+    "center_crop", "centercrop", "color_convert", "colorconvert", "constant", "contrast_normalize", "crop_roi",
+    "crop_rotated_roi", "croproi", "decode_center_face", "decode_dbnet", "decode_detections", "decode_obb",
+    "decode_pose", "decode_retina_face", "decode_segmentation", "decode_semantic_segmentation", "decode_ssd",
+    "decode_yolact", "dumper", "filter", "for_each", "foreach", "frame_context", "identity", "itemgetter", "letterbox",
+    "linear_scaling", "linearscaling", "load", "nms", "normalize", "observer", "onnx_model", "pack", "par",
+    "perspective", "prepare", "proto_to_mask", "resize", "seq", "softmax", "sort_by", "split", "to_dtype",
+    "to_image_space", "to_image_tensor", "to_tensor", "todtype", "toimage", "top1", "top_k", "topk", "totensor",
+    "unpack",
 ]  # fmt: skip
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.runtime import geometry
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.results import (
     BBox,
@@ -30,6 +32,8 @@ class AxClassification(Operator):
     class_id_type: ClassId = int
 
     def __call__(self, values: Any, indices: Any = None) -> list[Classification]:
+        if isinstance(values, tuple) and indices is None:
+            values, indices = values
         scores = np.asarray(values).reshape(-1)
         classes = np.arange(scores.size) if indices is None else np.asarray(indices).reshape(-1)
         if classes.shape != scores.shape:
@@ -43,8 +47,8 @@ class AxDetection(Operator):
     class_id_type: ClassId = int
 
     def __call__(self, rows: Any) -> list[DetectedObject]:
-        table = _table(self, rows, 6)
-        return [DetectedObject(i, self.class_id_type(int(r[5])), _box(r), float(r[4])) for i, r in enumerate(table)]
+        table, box = _table(self, rows, 6), _boxes()
+        return [DetectedObject(i, self.class_id_type(int(r[5])), box(r), float(r[4])) for i, r in enumerate(table)]
 
 
 class AxObb(Operator):
@@ -53,10 +57,14 @@ class AxObb(Operator):
     class_id_type: ClassId = int
 
     def __call__(self, rows: Any) -> list[OrientedObject]:
-        made = []
+        made, frame = [], _cut_frame()
         for index, row in enumerate(_table(self, rows, 7)):
             cx, cy, w, h, score, class_id, angle = (float(value) for value in row[:7])
-            made.append(OrientedObject(index, self.class_id_type(int(class_id)), cx, cy, w, h, angle, score))
+            found = OrientedObject(index, self.class_id_type(int(class_id)), cx, cy, w, h, angle, score)
+            if frame is not None:
+                corners = np.array(found.corners_in(*frame.image_size)) / frame.image_size
+                found = replace(found, _frame=tuple((x, y) for x, y in frame.in_whole(corners).tolist()))
+            made.append(found)
         return made
 
 
@@ -71,11 +79,16 @@ class AxPose(Operator):
         names = tuple(self.keypoint_names or ())
         if names and len(names) != self.num_keypoints:
             raise ValueError(f"ax_pose: {len(names)} names for {self.num_keypoints} keypoints")
-        made = []
+        made, box, frame = [], _boxes(), _cut_frame()
         for index, row in enumerate(_table(self, rows, 6 + 3 * self.num_keypoints)):
             points = row[6 : 6 + 3 * self.num_keypoints].reshape(-1, 3)
-            keypoints = tuple(Keypoint(*(float(v) for v in point)) for point in points)
-            made.append(PoseObject(index, self.class_id_type(int(row[5])), _box(row), float(row[4]), keypoints, names))
+            keypoints = tuple(
+                Keypoint(x, y, seen, name, _frame=place)
+                for (x, y, seen), name, place in zip(
+                    points.tolist(), names or (None,) * len(points), _places(points, frame), strict=True
+                )
+            )
+            made.append(PoseObject(index, self.class_id_type(int(row[5])), box(row), float(row[4]), keypoints, names))
         return made
 
 
@@ -84,12 +97,14 @@ class AxSegmentation(Operator):
 
     class_id_type: ClassId = int
 
-    def __call__(self, rows: Any, masks: Any) -> list[SegmentedObject]:
-        table, shapes = _table(self, rows, 6), np.asarray(masks)
+    def __call__(self, rows: Any, masks: Any = None) -> list[SegmentedObject]:
+        if isinstance(rows, tuple) and masks is None:
+            rows, masks = rows
+        table, shapes, box = _table(self, rows, 6), np.asarray(masks), _boxes()
         if shapes.ndim != 3 or len(shapes) != len(table):
             raise ValueError(f"ax_segmentation: want a mask (h, w) for each of {len(table)} rows, got {shapes.shape}")
         return [
-            SegmentedObject(i, self.class_id_type(int(r[5])), _box(r), float(r[4]), mask)
+            SegmentedObject(i, self.class_id_type(int(r[5])), box(r), float(r[4]), mask)
             for i, (r, mask) in enumerate(zip(table, shapes, strict=True))
         ]
 
@@ -121,5 +136,28 @@ def _table(who: Operator, rows: Any, least: int) -> NDArray[np.float32]:
     return table
 
 
-def _box(row: NDArray[np.float32]) -> BBox:
-    return BBox(*(float(v) for v in row[:4]))
+def _places(points: NDArray[np.float32], frame: geometry.Frame | None) -> list[tuple[float, float] | None]:
+    """Where keypoints lie in the whole picture, behind a crop."""
+    if frame is None:
+        return [None] * len(points)
+    return [(x, y) for x, y in frame.in_whole(points[:, :2]).tolist()]
+
+
+def _boxes() -> Callable[[NDArray[np.float32]], BBox]:
+    """What makes the box of a row; behind a crop with the same box in the whole picture, upright there."""
+    frame = _cut_frame()
+
+    def box(row: NDArray[np.float32]) -> BBox:
+        x0, y0, x1, y1 = (float(value) for value in row[:4])
+        if frame is None:
+            return BBox(x0, y0, x1, y1)
+        corners = frame.in_whole([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
+        return BBox(x0, y0, x1, y1, _frame=BBox(*corners.min(0).tolist(), *corners.max(0).tolist()))
+
+    return box
+
+
+def _cut_frame() -> geometry.Frame | None:
+    """The frame, where its picture is a part of a larger one."""
+    frame = geometry.current()
+    return frame if frame is not None and frame.is_cut else None

@@ -23,7 +23,8 @@ import numpy as np
 from axtool.artefact import axm
 from axtool.config import write_whole
 from axtool.errors import UsageError, nearest
-from axtool.runtime.op.combinators import ForEach, Par, Seq
+from axtool.runtime.op.combinators import Par, Seq
+from axtool.runtime.op.for_each import ForEach
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator, registered, registered_names, snake_case
 from axtool.runtime.postamble import Postamble
@@ -78,7 +79,12 @@ def _entry(operator: Operator, models: dict[str, bytes]) -> dict[str, Any]:
         return {"operator": "load", "model": member, **chosen, **named}
     for key, kind in GROUPS.items():
         if type(operator) is kind:
-            return {"operator": key, "steps": [_entry(step, models) for step in _inside(operator)], **named}
+            return {
+                "operator": key,
+                "steps": [_entry(s, models) for s in _inside(operator)],
+                **_list(operator),
+                **named,
+            }
     cls = type(operator)
     if cls._writes_init or registered(snake_case(cls.__name__)) is not cls:
         raise ValueError(f"{cls.__name__} cannot be saved: only operators made from their fields, models and sequences")
@@ -94,6 +100,15 @@ def _inside(operator: Operator) -> Sequence[Operator]:
     if isinstance(operator, Par):
         return operator.branches
     return operator.body.operators if isinstance(operator, ForEach) else operator.operators
+
+
+def _list(operator: Operator) -> dict[str, Any]:
+    """What a for_each says of its list, where that is no default."""
+    if not isinstance(operator, ForEach):
+        return {}
+    if operator.save is not None:
+        raise ValueError("for_each with save= cannot be saved: its folder is of this machine only")
+    return {} if operator.iter == "input" else {"iter": operator.iter}
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -180,7 +195,8 @@ class _Reader:
             steps = entry.get("steps")
             if not isinstance(steps, list):
                 raise ValueError(f"{kind}: steps is {steps!r}, want a list of operators")
-            return GROUPS[kind](*[self.operator(step, depth + 1) for step in steps], name=name)
+            more = {"iter": str(entry["iter"])} if kind == "for_each" and "iter" in entry else {}
+            return GROUPS[kind](*[self.operator(step, depth + 1) for step in steps], name=name, **more)
         cls = registered(kind)
         if cls is None or cls._writes_init:
             raise ValueError(f"there is no operator {kind!r}; {nearest(kind, registered_names())}")

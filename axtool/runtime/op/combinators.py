@@ -10,7 +10,7 @@ import copy
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from axtool.runtime import geometry
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -45,7 +45,7 @@ class Seq(Operator):
     def copy(self: _S) -> _S:
         """The same steps in a new sequence: to change one of them leaves this one alone."""
         made = copy.copy(self)
-        made.steps = tuple(copy.copy(operator) for operator in self.steps)
+        made.steps = tuple(copied(operator) for operator in self.steps)
         return made
 
     def optimized(self: _S, policy: str = "auto") -> _S:
@@ -58,7 +58,7 @@ class Seq(Operator):
             raise ValueError(f"optimized: there is no policy '{policy}'; known: auto, none")
         made = self.copy()
         if policy == "auto":
-            made.steps = self._fused([s.optimized() if isinstance(s, Seq) else s for s in made.steps])
+            made.steps = self._fused([inside_optimized(step) for step in made.steps])
         return made
 
     def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
@@ -106,16 +106,29 @@ class Par(Operator):
             geometry.adopt(frames[0])
         return Unpacked(results) if self._made is None else self._made(*results)
 
+    def optimized(self, policy: str = "auto") -> Par:
+        """The same with what is inside its branches optimized, as `Seq.optimized`."""
+        made = self.copy()
+        if policy == "auto":
+            made.branches = tuple(inside_optimized(branch) for branch in made.branches)
+        return made
+
+    def copy(self) -> Par:
+        """The same with operators of its own, as `Seq.copy`."""
+        made = copy.copy(self)
+        made.branches = tuple(copied(branch) for branch in self.branches)
+        return made
+
     def __repr__(self) -> str:
         return _block("Par", self.name, self.branches)
 
 
 class Unpack(Operator):
-    """A tuple or list as separate arguments of the next operator."""
+    """A tuple or list as separate arguments of the next operator; anything else, and several arguments, as they are."""
 
-    def __call__(self, values: Sequence[Any]) -> Any:
-        if not isinstance(values, (tuple, list)):
-            raise TypeError(f"unpack wants a tuple or a list, got {type(values).__name__}")
+    def __call__(self, *values: Any) -> Any:
+        if len(values) == 1:
+            return Unpacked(values[0]) if isinstance(values[0], (tuple, list)) else values[0]
         return Unpacked(values)
 
 
@@ -161,30 +174,21 @@ class Function(Operator):
         return self.function(*values)
 
 
-class Each(NamedTuple):
-    """What `for_each` gives: the elements, and what the operators made of each."""
-
-    input: list[Any]
-    output: list[Any]
-
-
-class ForEach(Operator):
-    """Run operators on every element of a list."""
-
-    body: Seq
-
-    def __init__(self, *operators: Step, name: str = "") -> None:
-        self.body = Seq(*operators)
-        super().__init__(name=name)
-
-    def __call__(self, values: Iterable[Any]) -> Each:
-        items = list(values)
-        return Each(items, [self.body(item) for item in items])
-
-
 def arguments(result: Any) -> tuple[Any, ...]:
     """What the next operator of a sequence is called with."""
     return tuple(result) if isinstance(result, Unpacked) else (result,)
+
+
+def inside_optimized(step: Operator) -> Operator:
+    """A step that holds operators with those optimized; another one as it is."""
+    own = getattr(step, "optimized", None)
+    return step if own is None else own()
+
+
+def copied(step: Operator) -> Operator:
+    """A step that can be changed without changing the one that it was made from."""
+    own = getattr(step, "copy", None)
+    return copy.copy(step) if own is None else own()
 
 
 def as_operator(step: Step) -> Operator:

@@ -128,8 +128,10 @@ class ProtoToMask(Operator):
 class ToImageSpace(Operator):
     """Pixels of the model's input -> [0, 1] of the picture, back through what the transforms did; boxes are clipped.
 
-    `box_cols` is the range of the box columns. `box_format` xyxy, or xywhr for turned boxes (angle in column 6).
-    `keypoint_cols` are the columns of keypoints' x; y is the one behind each.
+    `box_cols` is the range of the box columns. `box_format` xyxy, or xywhr for turned boxes (angle in column 6): where
+    the picture was stretched out of shape, a turned box comes back as a parallelogram, and what is given is the
+    rectangle of the same area along its longer side. `keypoint_cols` are the columns of keypoints' x; y is the one
+    behind each.
     """
 
     box_cols: tuple[int, int] = (0, 4)
@@ -144,8 +146,9 @@ class ToImageSpace(Operator):
 
     def __call__(self, rows: Any) -> Rows:
         table, first = np.array(rows, np.float32), self.box_cols[0]
-        if table.ndim != 2 or table.shape[1] < self.box_cols[1]:
-            raise ValueError(f"to_image_space wants rows (n, {self.box_cols[1]} or more), got {table.shape}")
+        least = max(self.box_cols[1], 7 if self.box_format == "xywhr" else 0)
+        if table.ndim != 2 or table.shape[1] < least:
+            raise ValueError(f"to_image_space wants rows (n, {least} or more), got {table.shape}")
         frame = geometry.need("to_image_space")
         size = np.array(frame.image_size, np.float64)
         box = table[:, first : first + 4].astype(np.float64)
@@ -155,11 +158,33 @@ class ToImageSpace(Operator):
             )
             table[:, first : first + 4] = np.clip(np.concatenate([corners.min(1), corners.max(1)], 1), 0, 1)
         else:
-            centre, edge = frame.to_image(box[:, :2]), frame.to_image(box[:, :2] + box[:, 2:])
-            table[:, first : first + 4] = np.concatenate([centre / size, (edge - centre) / size], 1)
+            turned, angle = _turned_in_image(frame, box, table[:, 6].astype(np.float64))
+            table[:, first : first + 4], table[:, 6] = turned / [*size, *size], angle
         for column in self.keypoint_cols or ():
             table[:, column : column + 2] = frame.to_image(table[:, column : column + 2]) / size
         return table
+
+
+def _turned_in_image(
+    frame: geometry.Frame, boxes: NDArray[np.float64], angles: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Turned boxes (n, 4) of centre and sides, and their angles, from pixels of the model to those of the picture."""
+    centre, w, h = boxes[:, :2], boxes[:, 2:3], boxes[:, 3:]
+    along = np.stack([np.cos(angles), np.sin(angles)], 1)
+    across = np.stack([-along[:, 1], along[:, 0]], 1)
+    first, second = (
+        frame.to_image(centre + side) - frame.to_image(centre - side) for side in (along * w / 2, across * h / 2)
+    )
+    lengths = np.stack([np.hypot(*first.T), np.hypot(*second.T)], 1)
+    area = np.abs(first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0])
+    by_first = lengths[:, 0] >= lengths[:, 1]
+    longer = np.where(by_first, lengths[:, 0], lengths[:, 1])
+    shorter = np.divide(area, longer, out=np.zeros_like(area), where=longer > 0)
+    seen = np.where(by_first, np.arctan2(first[:, 1], first[:, 0]), np.arctan2(-second[:, 0], second[:, 1]))
+    # a box is the same turned by half: the angle nearest to the one that the model gave
+    angle = angles + (seen - angles + np.pi / 2) % np.pi - np.pi / 2
+    sides = np.where(by_first[:, None], np.stack([longer, shorter], 1), np.stack([shorter, longer], 1))
+    return np.concatenate([frame.to_image(centre), sides], 1), angle
 
 
 class Softmax(Operator):
@@ -172,7 +197,7 @@ class Softmax(Operator):
 
 
 class TopK(Operator):
-    """(values, indices) of the k largest along an axis, the last by default; of a list of results, the k best."""
+    """(values, indices) of the k largest along the axis `dim`, or of all values; of a list of results, the k best."""
 
     k: int
     dim: int | None = None
@@ -186,9 +211,9 @@ class TopK(Operator):
     def __call__(self, x: Any) -> Any:
         if isinstance(x, list):
             return sorted(x, key=lambda item: -item.score if self.largest else item.score)[: self.k]
-        array, axis = np.asarray(x), -1 if self.dim is None else self.dim
+        array, axis = (np.ravel(x), 0) if self.dim is None else (np.asarray(x), self.dim)
         if self.k > array.shape[axis]:
-            raise ValueError(f"top_k: k is {self.k}, the axis has {array.shape[axis]}")
+            raise ValueError(f"top_k: k is {self.k}, there are {array.shape[axis]} values")
         turned = -array if np.issubdtype(array.dtype, np.floating) else ~array  # -x of an unsigned x has another order
         keys = turned if self.largest else array
         index = np.take(np.argsort(keys, axis, kind="stable"), np.arange(self.k), axis)
