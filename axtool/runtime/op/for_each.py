@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class ForEach(Operator):
             raise TypeError("for_each takes one string, the name of the output, in front of its operators")
         self.iter, self.save = iter, save
         try:
-            self._made: Any = namedtuple("Each", [iter, name or "output"])
+            self._made = _result_type(iter, name or "output")
         except ValueError as error:
             raise ValueError(f"for_each(iter={iter!r}, name={name!r}): {error}") from None
         self._calls = 0
@@ -71,3 +71,8 @@ class ForEach(Operator):
         made = copy.copy(self)
         made.body = self.body.copy()
         return made
+
+
+def _result_type(*fields: str) -> Callable[..., Any]:
+    """A named tuple with these fields. Raises ValueError for names that it cannot have."""
+    return namedtuple("Each", fields)
