@@ -70,7 +70,7 @@ def _signals() -> Iterator[set[int]]:
             raise KeyboardInterrupt
 
     taken = [one for one in ENDING if signal.getsignal(one) is not signal.SIG_IGN]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
         taken.append(signal.SIGINT)
     before = {one: signal.signal(one, end) for one in taken}
     try:

@@ -198,6 +198,18 @@ def test_ctrl_c_ends_the_work_with_130_and_leaves_nothing(tiny_models: Tiny, wor
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["axtool", "axzoo"])
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_word(tmp_path: Path, command: str) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{heard}; from axtool.cli.start import {command}; {command}()", "--help"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="wants /proc")
 @pytest.mark.parametrize(
     ("number", "group", "code", "word"),
