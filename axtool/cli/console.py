@@ -137,6 +137,7 @@ UNITS = {
     "checking layers": "samples",
     "comparing": "samples",
     "comparing layers": "samples",
+    "comparing tails": "frames",
     "verifying": "samples",
     "sweeping": "configurations",
     "running": "pictures",

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axtool.cli import options as o
+from axtool.cli import postamble as p
 from axtool.cli.console import Force, Json, Quiet, Verbose, emit, say, set_up
+from axtool.errors import UsageError
 from axtool.legible import legible_values
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def run_command(
     isa: Annotated[
         str, typer.Option("--isa", metavar="NAME", help="auto, portable, avx2, avxvnni, avx512vnni or neon_dot.")
     ] = "auto",
+    postamble: p.Option = None,
     target: o.Target = "qc-u-1d7-16mb",
     resize: o.Resize = None,
     mean: o.Mean = None,
@@ -60,10 +63,12 @@ def run_command(
     """Run a model on one input and print what comes out.
 
     Times are of a warm frame: prepare is the input, from its file; device and host are the stages; frame is
-    device, host and what passes between them, without prepare.
+    device, host and what passes between them, without prepare. With --postamble the tail is run by that kernel,
+    or for `none` by onnxruntime, and timed by itself with what brings the device's buffers to it.
 
     \b
     Examples:
+      axtool run model.axm photo.jpg --postamble UltralyticsYoloPostamble,num_classes=80
       axtool run model.axm photo.jpg --save annotated.png
       axtool run model.onnx --engine float --input x=feed.npy -o out.npz
     """
@@ -82,6 +87,12 @@ def run_command(
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
 
     if engine == "float":
+        if postamble is not None:
+            raise UsageError(
+                "--postamble is for a compiled model; the float engine runs the source as it is",
+                hint="leave out --postamble, or give the .axm file",
+                code="bad-option",
+            )
         from axtool.graph.float_frame import run_onnx
         from axtool.graph.front import Reading
         from axtool.target_file import load_target
@@ -97,6 +108,7 @@ def run_command(
         frame = run_axm(
             model, items,
             prepare=prepare, preprocess=preprocess, engine=engine, threads=threads, isa=isa, repeat=repeat,
+            postamble=None if postamble is None else p.postamble_of(postamble),
         )  # fmt: skip
     if out is not None:
         from axtool.inputs.arrays import save_arrays
@@ -107,7 +119,14 @@ def run_command(
         write_whole(save, frame.drawn(save.suffix), force=force)
         say(f"wrote {save}", quiet=quiet)
     document = run_document(
-        str(model), frame.engine, frame.outputs, frame.times_s, frame.modelled_ms, frame.result, frame.repeats
+        str(model),
+        frame.engine,
+        frame.outputs,
+        frame.times_s,
+        frame.modelled_ms,
+        frame.result,
+        frame.repeats,
+        frame.tail,
     )
     if as_json:
         emit(document)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axtool.cli import options as o
+from axtool.cli import postamble as p
 from axtool.cli.console import Json, Progress, Quiet, Verbose, emit, set_up
+from axtool.errors import UsageError
 from axtool.legible import legible_values
 
 if TYPE_CHECKING:
@@ -17,13 +19,14 @@ LIMITS = "Limits: exit 1 when broken"
 
 def verify_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL.axm", help="The compiled model.")],
-    against: Annotated[Path, typer.Option("--against", "-a", metavar="MODEL.onnx", help="Its source.")],
     data: Annotated[
         list[str], typer.Option("--data", "-d", metavar="PATH", help="A folder of images, .npz, .npy, or random:N.")
     ],
+    against: Annotated[Path | None, typer.Option("--against", "-a", metavar="MODEL.onnx", help="Its source.")] = None,
     stage: Annotated[
         str, typer.Option("--stage", metavar="NAME", help="all, float, quant, reference or native: what is compared.")
     ] = "all",
+    postamble: p.Option = None,
     layers: Annotated[bool, typer.Option("--layers", help="Every layer: accumulated error, and its own.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use at most this many samples.")] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=256)] = 1,
@@ -43,6 +46,12 @@ def verify_command(
     min_found: Annotated[
         float | None,
         typer.Option("--min-found", help="Share of the objects found again, 0..1 (0.9).", rich_help_panel=LIMITS),
+    ] = None,
+    rtol: Annotated[
+        float | None, typer.Option("--rtol", help="Of a kernel's values (its own, or 1e-5).", rich_help_panel=LIMITS)
+    ] = None,
+    atol: Annotated[
+        float | None, typer.Option("--atol", help="Of a kernel's values (its own, or 1e-6).", rich_help_panel=LIMITS)
     ] = None,
     resize: o.Resize = None,
     mean: o.Mean = None,
@@ -68,46 +77,78 @@ def verify_command(
       always          no dead channels, no value that is finite in only one of the two
     Stage float wants 60 dB, stage native equal bits. A limit replaces its default.
 
+    With --postamble a kernel is held against the onnxruntime tail, on the device's buffers of the samples and on
+    random ones with every value: a verdict of its own, which needs no source.
+
     \b
     Examples:
       axtool verify model.axm --against model.onnx --data images/
       axtool verify model.axm --against model.onnx --data images/ --layers --limit 8
+      axtool verify model.axm --data images/ --postamble UltralyticsYoloPostamble,num_classes=80
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.verified import verified_document, verified_text
-    from axtool.verify.check import Request, verify
     from axtool.verify.judge import Limits
-    from axtool.verify.layers import verify_layers
 
     def prepare(base: "Preparation | None") -> "Preparation | None":
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
 
-    request = Request(model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16)
     limits = Limits(min_sqnr, min_cosine, max_error, min_top1, min_channel_sqnr, min_found)
+    _refuse_what_means_nothing(against, postamble, layers or stage != "all" or limits != Limits(), rtol, atol)
+    wanted = None if postamble is None else p.postamble_of(postamble)
+    if wanted is not None and wanted.is_empty:
+        raise UsageError(
+            "--postamble none: it is the tail that kernels are compared with", hint=p.EXAMPLE, code="usage"
+        )
+    verdict, rows, tail = None, None, None
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
-        progress.step("comparing")
-        verdict = verify(request, limits, progress.count)
-        rows = None
-        if layers and not verdict.incomparable:
-            progress.step("comparing layers")
-            rows = [row.to_dict() for row in verify_layers(request, progress.count)]
+        if against is not None:
+            from axtool.verify.check import Request, verify
+            from axtool.verify.layers import verify_layers
+
+            request = Request(
+                model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16
+            )
+            progress.step("comparing")
+            verdict = verify(request, limits, progress.count)
+            if layers and not verdict.incomparable:
+                progress.step("comparing layers")
+                rows = [row.to_dict() for row in verify_layers(request, progress.count)]
+        if wanted is not None:
+            from axtool.artefact import axm
+            from axtool.verify.check import samples_of
+            from axtool.verify.tail import verify_postamble
+
+            progress.step("comparing tails")
+            artefact = axm.read(model)
+            samples = samples_of(artefact, tuple(data), limit, prepare, preprocess)
+            tail = verify_postamble(
+                artefact, model, wanted, samples, threads=threads, rtol=rtol, atol=atol, count=progress.count
+            )
     document = verified_document(
         str(model),
-        str(against),
-        verdict.stage,
-        verdict.samples,
-        [comparison.to_dict() for comparison in verdict.outputs],
-        None if verdict.agreement is None else verdict.agreement.to_dict(),
-        verdict.failures,
-        verdict.incomparable,
+        None if against is None else str(against),
+        None if verdict is None else verdict.to_dict(),
         rows,
-        verdict.checks,
-        verdict.notes,
-        verdict.next_steps,
-        verdict.calibrated_with,
+        None if tail is None else tail.to_dict(),
     )
     if as_json:
         emit(document)
     else:
         typer.echo(verified_text(legible_values(document)))
-    raise typer.Exit(1 if verdict.failures else 0)
+    raise typer.Exit(1 if document["failures"] else 0)
+
+
+def _refuse_what_means_nothing(
+    against: Path | None, postamble: str | None, compares: bool, rtol: float | None, atol: float | None
+) -> None:
+    """Options without the comparison that they are of."""
+    if against is None and (postamble is None or compares):
+        what = "Missing option '--against': the model that the file was compiled from"
+        hint = "`axtool verify --help`; --postamble alone needs no source" if postamble is None else "add --against"
+        raise UsageError(what, hint=hint, code="usage")
+    if postamble is None and (rtol is not None or atol is not None):
+        raise UsageError("--rtol and --atol are of a --postamble", hint=p.EXAMPLE, code="usage")
+    for name, value in (("--rtol", rtol), ("--atol", atol)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise UsageError(f"{name} {value:g}: want a number of at least 0", code="bad-option")

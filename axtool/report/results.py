@@ -49,6 +49,7 @@ def run_document(
     modelled_ms: float | None,
     result: Mapping[str, Any] | None,
     repeats: int = 1,
+    tail: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document of `axtool run`. Times are measured on this machine; `device_ms_modelled` is the chip's."""
     return {
@@ -57,6 +58,7 @@ def run_document(
         "engine": engine,
         "outputs": [output_row(name, array, top=result is None) for name, array in outputs.items()],
         "result": None if result is None else dict(result),
+        "tail": None if tail is None else dict(tail),
         "time": {
             "repeats": repeats,
             **{f"{name}_ms_measured": 1e3 * value for name, value in times.items()},
@@ -92,10 +94,11 @@ def run_text(document: Mapping[str, Any]) -> str:
             if r.get("top")
         ]
     time = document["time"]
+    by = {} if document["tail"] is None else {"tail": f" by {document['tail']['made_by']}"}
     parts = [
-        f"{name.removesuffix('_ms_measured')} {seconds(value / 1e3)}"
-        for name, value in time.items()
-        if name.endswith("measured")
+        f"{name} {seconds(value / 1e3)}{by.get(name, '')}"
+        for name, value in ((key.removesuffix("_ms_measured"), value) for key, value in time.items())
+        if f"{name}_ms_measured" in time
     ]
     several = f", median of {time['repeats']} frames" if time["repeats"] > 1 else ""
     lines.append(f"measured here ({document['engine']} engine{several}): {', '.join(parts)}")

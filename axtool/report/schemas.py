@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
+from axtool.report.schemas_tail import RunTail, TailVerdict
 
 
 class Device(Part):
@@ -146,6 +147,8 @@ class Times(Part):
     prepare_ms_measured: float = Field(description="From the file to the arrays; not in the frame.")
     device_ms_measured: float | None = Field(None, description="Of the simulated device, on this machine.")
     host_ms_measured: float | None = Field(None, description="Of the host stages; absent where there are none.")
+    front_ms_measured: float | None = Field(None, description="With a Postamble: preamble, quantization, padding.")
+    tail_ms_measured: float | None = Field(None, description="With a Postamble: from the buffers to the outputs.")
     frame_ms_measured: float = Field(description="Device, host, and what passes between them.")
     device_ms_modelled: float | None = Field(description="On the chip; null for the float engine.")
 
@@ -156,6 +159,7 @@ class Run(Ok):
     engine: Literal["native", "reference", "float"] = Field(description="The one that ran.")
     outputs: list[OutputRow]
     result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
+    tail: RunTail | None = Field(description="What restored the outputs; null without --postamble.")
     time: Times
 
 
@@ -221,8 +225,8 @@ class Verify(Document):
     schema_: Literal["axtool.verify/1"] = Field(alias="schema")
     status: Literal["ok", "failed"]
     model: str
-    against: str
-    stage: str
+    against: str | None = Field(description="Null where only a kernel was judged; the figures are empty then.")
+    stage: str | None
     samples: int
     calibrated_with: int = Field(description="Samples that the model was calibrated with, too.")
     verdict: Literal["passed", "failed", "not comparable"]
@@ -235,6 +239,7 @@ class Verify(Document):
     incomparable: list[str]
     layers: list[LayerRow] | None
     first_bad_layer: int | None
+    postamble: TailVerdict | None = Field(description="Of a kernel against the onnxruntime tail; null: none was named.")
 
 
 class ZooModel(Part):

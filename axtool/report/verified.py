@@ -8,50 +8,49 @@ from typing import Any
 from axtool.errors import plural
 from axtool.report.tables import table
 from axtool.report.units import header
+from axtool.report.verified_tail import tail_text
+
+NOT_COMPARED: Mapping[str, Any] = {
+    "stage": None, "samples": 0, "calibrated_with": 0, "outputs": [], "agreement": None, "checks": [], "failures": [],
+    "notes": [], "next_steps": [], "incomparable": [],
+}  # fmt: skip
 
 
 def verified_document(
     model: str,
-    against: str,
-    stage: str,
-    samples: int,
-    outputs: Sequence[Mapping[str, Any]],
-    agreement: Mapping[str, Any] | None,
-    failures: Sequence[str],
-    incomparable: Sequence[str],
+    against: str | None,
+    compared: Mapping[str, Any] | None,
     layers: Sequence[Mapping[str, Any]] | None,
-    checks: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    next_steps: Sequence[str] = (),
-    calibrated_with: int = 0,
+    tail: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`verdict` is passed, failed or not comparable; the exit code follows it."""
-    verdict = "not comparable" if incomparable else "failed" if failures else "passed"
+    """`compared` are the figures against the source, `tail` those of a kernel; None for what was not asked for.
+
+    `verdict` is passed, failed or not comparable; the exit code follows it.
+    """
+    parts = dict(compared or NOT_COMPARED)
+    of_tail = [] if tail is None else [f"{tail['kernel']}: {line}" for line in tail["failures"]]
+    parts["failures"] = [*parts["failures"], *of_tail]
+    failed = bool(parts["failures"])
     return {
-        **header("verify", "failed" if failures else "ok"),
+        **header("verify", "failed" if failed else "ok"),
         "model": model,
         "against": against,
-        "stage": stage,
-        "samples": samples,
-        "calibrated_with": calibrated_with,
-        "verdict": verdict,
-        "outputs": [dict(row) for row in outputs],
-        "agreement": None if agreement is None else dict(agreement),
-        "checks": list(checks),
-        "failures": list(failures),
-        "notes": list(notes),
-        "next_steps": list(next_steps),
-        "incomparable": list(incomparable),
+        **parts,
+        "verdict": "failed" if failed else "not comparable" if parts["incomparable"] else "passed",
         "layers": None if layers is None else [dict(row) for row in layers],
         "first_bad_layer": next((row["index"] for row in layers or () if row["bad"]), None),
+        "postamble": None if tail is None else dict(tail),
     }
 
 
 def verified_text(document: Mapping[str, Any]) -> str:
     """The same for people."""
+    tail = [] if document["postamble"] is None else [tail_text(document["postamble"])]
     if document["incomparable"]:
         ops = ", ".join(document["incomparable"])
-        return f"not comparable: results differ from run to run because of {ops}"
+        return "\n".join([f"not comparable: results differ from run to run because of {ops}", *tail])
+    if document["against"] is None:
+        return "\n".join(tail)
     cells = [
         (
             row["output"], _db(row["sqnr_db"], row["exact"]), f"{row['cosine']:.6f}", f"{row['max_abs_error']:.4g}",
@@ -75,11 +74,14 @@ def verified_text(document: Mapping[str, Any]) -> str:
         lines.append(_layers(document["layers"]))
     lines += [f"note: {text}" for text in document["notes"]]
     lines.append(f"checked: {', '.join(document['checks'])}")
-    lines += [f"  - {reason}" for reason in document["failures"]]
-    lines.append(f"{document['verdict']}: {plural(document['samples'], 'sample')}, stage {document['stage']}")
+    of_tail = len(document["postamble"]["failures"]) if document["postamble"] else 0
+    failures = document["failures"][: len(document["failures"]) - of_tail]
+    lines += [f"  - {reason}" for reason in failures]
+    verdict = "failed" if failures else "passed"
+    lines.append(f"{verdict}: {plural(document['samples'], 'sample')}, stage {document['stage']}")
     if document["next_steps"]:
         lines.append(f"next: {'; '.join(document['next_steps'])}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *tail])
 
 
 # The floor is `axtool.quant.layer_figures.BAD_DB`; a test holds the two together.

@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.artefact.stages import Artefact
 from axtool.errors import UsageError, nearest
 from axtool.inputs.feeds import read_feeds
 from axtool.inputs.images import is_image_name
 from axtool.inputs.prepare import Placement, Preparation
 from axtool.inputs.spec import InputSpec
-from axtool.runtime.model import CompiledModel, load
+from axtool.runtime.model import CompiledModel, check_feeds, load
+from axtool.runtime.postamble import Postamble
 from axtool.runtime.task import draw, interpret
 from axtool.sim.engine import ENGINES, native_available
 from axtool.target_file import target_from_dict
@@ -35,6 +37,9 @@ class Frame:
     """What `axtool run` shows. `engine` is the one that ran. `times_s` are measured here: `prepare`, `device`, `host`
     where there are host stages, and `frame`, which is device, host and what passes between them; each the median of
     `repeats` frames, after one that is not measured. `modelled_ms` is the device's time on the chip.
+
+    With a Postamble, `tail` says what made the outputs of the device's buffers; then `front` and `tail` are timed, what
+    is before and behind the device with quantization and padding, instead of `host`.
     """
 
     engine: str
@@ -44,6 +49,7 @@ class Frame:
     result: Mapping[str, Any] | None
     picture: Path | None
     repeats: int = 1
+    tail: Mapping[str, Any] | None = None
 
     def drawn(self, suffix: str = ".png") -> bytes:
         """The picture with what was found on it, as a file of that kind. Raises UsageError for nothing to draw."""
@@ -68,8 +74,12 @@ def run_axm(
     threads: int = 1,
     isa: str = "auto",
     repeat: int = 1,
+    postamble: Postamble | None = None,
 ) -> Frame:
-    """Run an .axm file on the inputs `items`; `prepare` may change the preparation that the file holds."""
+    """Run an .axm file on the inputs `items`; `prepare` may change the preparation that the file holds.
+
+    With a Postamble the tail is its kernel, or onnxruntime where it is empty, and timed by itself.
+    """
     if engine not in ENGINES:
         hint = nearest(engine, (*ENGINES, "float"))
         raise UsageError(f"there is no engine '{engine}'", hint=hint, code="bad-option")
@@ -81,20 +91,63 @@ def run_axm(
             code="not-axm",
         )
     model = load(path, engine=engine, threads=threads, isa=isa)
-    preparation, feeds, prepared_s = feeds_of(model.inputs, items, stored_preparation(model), prepare, preprocess)
+    preparation, feeds, prepared_s = feeds_of(
+        model.inputs, items, stored_preparation(model.artefact), prepare, preprocess
+    )
     used = "native" if engine == "native" and native_available() else "reference"
-    if used == "native":  # the reference takes its time, cold or warm
-        model.run(feeds)
-    runs = [timed(lambda: model.run(feeds)) for _ in range(repeat)]
-    run = runs[-1][0]
+    tail = None
+    if postamble is None:
+        outputs, times = _whole(model, feeds, repeat, warm=used == "native")
+    else:
+        outputs, times, made_by = _parted(model, path, feeds, postamble, repeat, engine, threads, isa)
+        tail = {"made_by": made_by, "postamble": postamble.to_dict()}
     picture, placement = picture_of(items, preparation, model.inputs)
     task = model.artefact.task
-    result = interpret(task, run.outputs, placement) if task else None
-    times = {"prepare": prepared_s, "device": median(one.device_s for one, _ in runs)}
+    result = interpret(task, outputs, placement) if task else None
+    return Frame(
+        used, outputs, {"prepare": prepared_s, **times}, modelled_ms(model), result, picture, repeat, tail
+    )  # fmt: skip
+
+
+Outputs = Mapping[str, NDArray[Any]]
+
+
+def _whole(
+    model: CompiledModel, feeds: dict[str, NDArray[Any]], repeat: int, *, warm: bool
+) -> tuple[Outputs, dict[str, float]]:
+    """(outputs, seconds) of the stages as the file has them."""
+    if warm:  # the reference takes its time, cold or warm
+        model.run(feeds)
+    runs = [timed(lambda: model.run(feeds)) for _ in range(repeat)]
+    times = {"device": median(one.device_s for one, _ in runs)}
     if len(model.devices) < len(model.stages):
         times["host"] = median(one.host_s for one, _ in runs)
-    times["frame"] = median(seconds for _, seconds in runs)
-    return Frame(used, run.outputs, times, modelled_ms(model), result, picture, repeat)
+    return runs[-1][0].outputs, times | {"frame": median(seconds for _, seconds in runs)}
+
+
+def _parted(
+    model: CompiledModel,
+    path: Path,
+    feeds: dict[str, NDArray[Any]],
+    postamble: Postamble,
+    repeat: int,
+    engine: str,
+    threads: int,
+    isa: str,
+) -> tuple[Outputs, dict[str, float], str]:
+    """(outputs, seconds, what made the tail) with a Postamble."""
+    from axtool.runtime.parted import parted  # operators are imported only where they run
+
+    parts = parted(model.artefact, path, postamble, engine=engine, threads=threads, isa=isa)
+    checked = check_feeds(model.inputs, feeds)
+    outputs: Outputs = {}
+    seen: dict[str, list[float]] = {"front": [], "device": [], "tail": [], "frame": []}
+    for _ in range(1 + repeat):
+        (buffers, front_s, device_s), _ = timed(lambda: parts.buffers(checked))
+        outputs, tail_s = timed(lambda: parts.tail.run(buffers))  # noqa: B023
+        for key, value in zip(seen, (front_s, device_s, tail_s, front_s + device_s + tail_s), strict=True):
+            seen[key].append(value)
+    return outputs, {key: median(values[1:]) for key, values in seen.items()}, parts.tail.made_by
 
 
 T = TypeVar("T")
@@ -107,9 +160,9 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return made, time.perf_counter() - start
 
 
-def stored_preparation(model: CompiledModel) -> Preparation | None:
+def stored_preparation(artefact: Artefact) -> Preparation | None:
     """How the file says that its inputs are made."""
-    stored = model.artefact.preparation
+    stored = artefact.preparation
     return None if stored is None else Preparation.from_dict(stored)
 
 

@@ -89,6 +89,21 @@ class Verdict:
     next_steps: tuple[str, ...] = ()
     calibrated_with: int = 0  # samples that calibration saw too
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as the document of `verify` has them."""
+        return {
+            "stage": self.stage,
+            "samples": self.samples,
+            "calibrated_with": self.calibrated_with,
+            "outputs": [comparison.to_dict() for comparison in self.outputs],
+            "agreement": None if self.agreement is None else self.agreement.to_dict(),
+            "checks": list(self.checks),
+            "failures": list(self.failures),
+            "notes": list(self.notes),
+            "next_steps": list(self.next_steps),
+            "incomparable": list(self.incomparable),
+        }
+
 
 def open_request(request: Request) -> Opened:
     """Load both models and the data. Raises UsageError where they do not belong together."""
@@ -104,14 +119,26 @@ def open_request(request: Request) -> Opened:
     model = load(request.model, engine=engine, threads=request.threads)
     _check_programs(model, request.model)
     source, front = open_source(model.artefact, request)
-    specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in model.inputs]
-    preparation = request.prepare(stored_preparation(model))
-    samples = open_samples(request.data, specs, preparation, request.preprocess, request.limit)
+    samples = samples_of(model.artefact, request.data, request.limit, request.prepare, request.preprocess)
+    return Opened(model, source, front, samples)
+
+
+def samples_of(
+    artefact: Artefact,
+    data: tuple[str, ...],
+    limit: int | None = None,
+    prepare: Prepare = lambda base: base,
+    preprocess: str | None = None,
+) -> Samples:
+    """The samples, prepared as the file or the caller says; what is notable of them is said."""
+    specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in artefact.inputs]
+    preparation = prepare(stored_preparation(artefact))
+    samples = open_samples(data, specs, preparation, preprocess, limit)
     if preparation is None and samples.preparation is not None:
         log.warning(UNPREPARED)
     for notice in samples.notices:
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    return Opened(model, source, front, samples)
+    return samples
 
 
 def _check_programs(model: CompiledModel, where: Path) -> None:

@@ -193,7 +193,8 @@ def test_130_leaves_nothing_behind(tiny_models: Tiny, work: Path, monkeypatch: p
         (("info", "x.onnx", "--suport"), "--support"),
         (("run", "x.axm", "--threads", "a"), "--threads"),
         (("--jsn",), "--json"),
-        (("verify", "x.axm"), "--against"),
+        (("verify", "x.axm"), "--data"),
+        (("verify", "x.axm", "--data", "random:2"), "--against"),
     ],
 )
 def test_a_usage_error_is_a_document_with_json(words: tuple[str, ...], said: str) -> None:

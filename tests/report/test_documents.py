@@ -14,6 +14,7 @@ from docs import generate
 from tests.conftest import Tiny
 from tests.tiny import Ran, axtool, axzoo
 
+KERNEL = "tests.runtime.kernels_of_the_user:MapAndChances"
 DOCS = Path(generate.__file__).parent
 PAGES = generate.pages()
 
@@ -29,6 +30,8 @@ def documents(folder: Path) -> dict[str, tuple[Any, ...]]:
         "run": (axtool, "run", cls, folder / "x.npy"),
         "run two stages": (axtool, "run", two, folder / "picture.png"),
         "run float": (axtool, "run", source, folder / "x.npy", "--engine", "float"),
+        "run with a kernel": (axtool, "run", two, folder / "picture.png", "--postamble", KERNEL),
+        "run with a kernel that is none": (axtool, "run", two, folder / "picture.png", "--postamble", "Yolo"),
         "run nothing": (axtool, "run", cls),
         "info axm": (axtool, "info", cls),
         "info two stages": (axtool, "info", two),
@@ -55,6 +58,18 @@ def documents(folder: Path) -> dict[str, tuple[Any, ...]]:
         "verify": (axtool, "verify", cls, *against),
         "verify layers": (axtool, "verify", cls, *against, "--layers"),
         "verify over a limit": (axtool, "verify", cls, *against, "--min-sqnr", "99"),
+        "verify a kernel": (axtool, "verify", two, "--data", "random:2", "--postamble", KERNEL),
+        "verify a wrong kernel": (axtool, "verify", two, "--data", "random:1", "--postamble", f"{KERNEL},fault=type"),
+        "verify not a number": (
+            axtool,
+            "verify",
+            two,
+            "--data",
+            "random:1",
+            "--postamble",
+            f"{KERNEL},fault=not a number",
+        ),
+        "verify a kernel too": (axtool, "verify", cls, *against, "--postamble", "none"),
         "verify nothing": (axtool, "verify", "nothing.axm", *against),
         "targets": (axtool, "targets", "list"),
         "targets show": (axtool, "targets", "show", "qc-u-1d7-16mb"),

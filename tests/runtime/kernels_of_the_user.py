@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime import TensorInfo, op
+from axtool.runtime.tolerance import Tolerance
 
 
 class SoftmaxTail(op.Operator):
@@ -88,3 +89,58 @@ class Refusing(op.Operator):
 
 class NoOperator:
     """No kernel at all."""
+
+
+class MapAndChances(op.Operator):
+    """The tail of the two-stage model: a sigmoid, and a softmax over its pixels. `fault` makes it a wrong one."""
+
+    postamble_slot = "kernel"
+
+    fault: str
+
+    def __init__(
+        self, infos: list[TensorInfo], model_width: int, model_height: int, *, fault: str = "", name: str = ""
+    ) -> None:
+        self.fault = fault
+        if fault == "tolerances":
+            self.tolerances = (1e-3,)
+        super().__init__(name=name)
+
+    def __call__(self, x: NDArray[np.float32]) -> Any:
+        made = (1 / (1 + np.exp(-x))).astype(np.float32)
+        e = np.exp(made.reshape(1, 4, -1))
+        chances = (e / e.sum(-1, keepdims=True)).astype(np.float32)
+        if self.fault == "one value":
+            made[0, 2, 1, 3] += 0.01
+        elif self.fault == "saturated" and np.unique(x).size == 2:
+            made[0, 0] = 0
+        elif self.fault == "not a number":
+            made[0, 0, 0, 0] = np.nan
+        elif self.fault == "type":
+            made = made.astype(np.float64)
+        elif self.fault == "shape":
+            made = made[0]
+        elif self.fault == "raises":
+            raise KeyError("anchors")
+        return (chances,) if self.fault == "one output" else (chances, made)
+
+
+class Labels(op.Operator):
+    """The tail of `labels.axm`: the class with the greatest score. `off` of the first pixels get another one."""
+
+    postamble_slot = "kernel"
+
+    off: int
+
+    def __init__(
+        self, infos: list[TensorInfo], model_width: int, model_height: int, *, off: int = 0, share: float = 0.0,
+        name: str = "",
+    ) -> None:  # fmt: skip
+        self.off = off
+        self.tolerances = (Tolerance(differing=share),)
+        super().__init__(name=name)
+
+    def __call__(self, x: NDArray[np.float32]) -> Any:
+        labels = x.argmax(1)
+        labels.reshape(-1)[: self.off] += 1
+        return labels

@@ -16,6 +16,7 @@ from axtool.runtime.mega.heads import Heads
 from axtool.runtime.mega.strips import Place, Strip, activated
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.tensor_info import TensorInfo
+from axtool.runtime.tolerance import Tolerance
 
 Decode = Literal["v5", "v2"]
 _DECODES: tuple[Decode, ...] = ("v5", "v2")
@@ -81,6 +82,8 @@ class AnchoredYoloPostamble(Operator):
         for index, (info, pairs) in enumerate(zip(infos, levels, strict=True)):
             strips += _strips(info, index, pairs, width, offset, (model_width, model_height), decode)
             offset += len(pairs) * math.prod(info.unpadded_shape[1:3]) * width
+        stride = max(model_height / info.unpadded_shape[1] for info in infos)
+        self.tolerances = (Tolerance(atol=np.array([1e-6 * stride] * 2 + [1e-6] * (3 + self.num_classes))),)
         self._heads = Heads(infos, strips, self.output_shapes, backend=backend, threads=threads)
         self.backend, self.threads = self._heads.backend, threads
         super().__init__(name=name)

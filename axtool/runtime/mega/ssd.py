@@ -16,6 +16,7 @@ from axtool.runtime.mega.prior_boxes import Priors, multiple_grid, multiscale_gr
 from axtool.runtime.mega.strips import Place, Strip, activated
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
+from axtool.runtime.tolerance import Tolerance
 
 _GENERATORS = ("multiscale", "ssd")
 
@@ -49,6 +50,7 @@ class SsdPostamble(Operator):
     """
 
     postamble_slot = "fused_kernel"
+    tolerances = (Tolerance(row=1e-6), Tolerance())
 
     num_classes: int
     anchor_generator: str

@@ -16,6 +16,7 @@ from axtool.runtime.mega.ssd import box_tables
 from axtool.runtime.mega.strips import Place, Strip
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
+from axtool.runtime.tolerance import Tolerance
 
 _SIDES = ((10, 16, 24), (32, 48), (64, 96), (128, 192, 256))
 
@@ -38,6 +39,7 @@ class UltraFacePostamble(Operator):
     """
 
     postamble_slot = "fused_kernel"
+    tolerances = (Tolerance(), Tolerance(row=1e-6))
 
     min_sizes: list[list[float]]
     decoded: bool

@@ -16,6 +16,7 @@ from axtool.runtime.mega.pool import Pool
 from axtool.runtime.mega.yolo_heads import Level, find_heads
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
+from axtool.runtime.tolerance import Tolerance
 
 FORMS = ("auto", "yolov8", "yolov6", "yolox", "yolox-raw")
 
@@ -117,6 +118,19 @@ class UltralyticsYoloPostamble(Operator):
             return (main,)
         _, h, w, c = self._infos[self._heads.proto].unpadded_shape
         return main, (1, c, h, w)
+
+    @property
+    def tolerances(self) -> tuple[Tolerance, ...]:
+        """Boxes: 1e-5 of their stride times the bins."""
+        channels_last = self.form != "yolov8"
+        shape = self.output_shapes[0]
+        atol = np.full((shape[1], shape[2]) if channels_last else (shape[2], shape[1]), Tolerance.atol)
+        start = 0
+        for level in self._heads.levels:
+            atol[start : start + level.points, :4] = 1e-5 * level.stride * self._bins
+            start += level.points
+        first = Tolerance(atol=(atol if channels_last else atol.T)[None])
+        return (first,) if self._heads.proto is None else (first, Tolerance())
 
     def __call__(self, *tensors: NDArray[np.int8]) -> Any:
         check_tensors(tensors, self._infos)

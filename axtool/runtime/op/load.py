@@ -147,6 +147,7 @@ def sequence_of(
     name: str = "",
     engine: str = "native",
     threads: int = 1,
+    isa: str = "auto",
 ) -> LoadedSeq:
     """The operators of an artefact that was read from `path`."""
     kernel_class = None if postamble is None or postamble.is_empty else postamble.kernel_class()
@@ -155,7 +156,7 @@ def sequence_of(
     preamble = OnnxModel.of_stages(before, list(specs)[: len(artefact.inputs)], (), path=str(path)) if before else None
     specs |= {} if preamble is None else preamble.specs
     try:
-        part = DevicePart(artefact, specs, engine=engine, threads=threads)
+        part = DevicePart(artefact, specs, engine=engine, threads=threads, isa=isa)
     except AxError:
         raise
     except ValueError as error:
