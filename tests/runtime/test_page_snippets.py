@@ -22,7 +22,7 @@ import numpy as np
 from axtool.runtime import TensorInfo, op
 
 
-class SoftmaxTail(op.Operator):
+class MySoftmax(op.Operator):
     postamble_slot = 'kernel'
 
     infos: list[TensorInfo]
@@ -32,7 +32,7 @@ class SoftmaxTail(op.Operator):
 
     def __init__(self, infos, model_width, model_height, *, axis=-1, name=''):
         if len(infos) != 1:
-            raise ValueError(f"SoftmaxTail reads one output, this model has {len(infos)}")
+            raise ValueError(f"MySoftmax reads one output, this model has {len(infos)}")
         self.infos = infos
         self.model_width = model_width
         self.model_height = model_height
@@ -213,7 +213,7 @@ def test_a_numpy_kernel_of_the_user_is_named_by_its_module(folder: Path, my_kern
         """
 from axtool.runtime import Postamble, op
 
-model = op.load('my-model.axm', using_postamble=Postamble(kernel='my_kernels:SoftmaxTail'))
+model = op.load('my-model.axm', using_postamble=Postamble(kernel='my_kernels:MySoftmax'))
 tail = op.load('my-model.axm')
 """
     )
@@ -227,7 +227,7 @@ def test_the_printed_pipeline_shows_the_fields_of_the_users_kernel(folder: Path,
 from axtool.runtime import Postamble, op
 import my_kernels
 
-model = op.load('my-model.axm', using_postamble=Postamble(kernel=my_kernels.SoftmaxTail, axis=1))
+model = op.load('my-model.axm', using_postamble=Postamble(kernel=my_kernels.MySoftmax, axis=1))
 """
     )
     assert "model_width=16" in repr(names["model"])
@@ -235,11 +235,11 @@ model = op.load('my-model.axm', using_postamble=Postamble(kernel=my_kernels.Soft
 
 
 def test_the_users_kernel_cannot_take_the_slot_that_it_is_not_written_for(folder: Path, my_kernels: Any) -> None:
-    with pytest.raises(ValueError, match=r"SoftmaxTail must be declared as kernel=, not fused_kernel=\."):
+    with pytest.raises(ValueError, match=r"MySoftmax must be declared as kernel=, not fused_kernel=\."):
         run(
             """
 from axtool.runtime import Postamble, op
-op.load('my-model.axm', using_postamble=Postamble(fused_kernel='my_kernels:SoftmaxTail'))
+op.load('my-model.axm', using_postamble=Postamble(fused_kernel='my_kernels:MySoftmax'))
 """
         )
 
@@ -249,18 +249,18 @@ def test_a_saved_pipeline_builds_the_users_kernel_again(folder: Path, my_kernels
         """
 from axtool.runtime import Postamble, op
 
-model = op.load('my-model.axm', using_postamble=Postamble(kernel='my_kernels:SoftmaxTail', axis=1))
+model = op.load('my-model.axm', using_postamble=Postamble(kernel='my_kernels:MySoftmax', axis=1))
 op.seq(model).save_axe('saved.axe')
 again = op.load('saved.axe')
 """
     )
-    assert "SoftmaxTail" in repr(names["again"])
+    assert "MySoftmax" in repr(names["again"])
     x = np.random.default_rng(1).random((1, 3, 16, 16), np.float32)
     np.testing.assert_array_equal(names["again"](x), names["model"](x))
 
 
 def test_a_class_of_the_main_module_is_refused() -> None:
-    script = MY_KERNELS.replace("SoftmaxTail", "TailInMain")
+    script = MY_KERNELS.replace("MySoftmax", "TailInMain")
     with pytest.raises(ValueError, match="TailInMain is defined in __main__, where an import cannot find it again"):
         run(script + "\nfrom axtool.runtime import Postamble\nPostamble(kernel=TailInMain)\n", __name__="__main__")
 
