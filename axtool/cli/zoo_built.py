@@ -21,6 +21,15 @@ def built(
     return built_entry(find(name), target, given, progress)
 
 
+def offered(name: str) -> Path | None:
+    """What `op.load(NAME)` asks: the compiled file of a name, or of task/name, of the zoo; None for another name."""
+    from axtool.zoo.catalogue import config_paths
+
+    task, _, short = name.rpartition("/")
+    known = {path.stem: path.parent.name for path in config_paths()}
+    return built(short) if short in known and task in ("", known[short]) else None
+
+
 def built_entry(
     entry: "Entry", target: str | None = None, given: Path | None = None, progress: "Progress | None" = None
 ) -> Path:

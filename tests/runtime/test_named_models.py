@@ -62,3 +62,23 @@ def test_a_missing_axm_is_a_missing_file_and_no_name(offer: Callable[..., None])
     offer(zoo=lambda name: pytest.fail("a path with a suffix is no name"))
     with pytest.raises(UsageError, match="no such file"):
         op.load("missing.axm")
+
+
+def test_the_zoo_offers_its_models_by_name_and_by_task_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from axtool.cli import zoo_built
+
+    monkeypatch.setattr(zoo_built, "built", lambda name: Path(f"{name}.axm"))
+    for name in ("digits-v8det", "detection/digits-v8det"):
+        assert zoo_built.offered(name) == Path("digits-v8det.axm")
+
+
+@pytest.mark.parametrize("name", ["nothing-like-it", "text/digits-v8det", "", "../digits-v8det", "a/b/digits-v8det"])
+def test_the_zoo_knows_no_other_names(name: str) -> None:
+    from axtool.cli.zoo_built import offered
+
+    assert offered(name) is None
+
+
+@pytest.mark.skipif("axtool" not in {one.metadata["Name"] for one in metadata.distributions()}, reason="not installed")
+def test_the_installed_package_registers_the_zoo() -> None:
+    assert "axtool.cli.zoo_built:offered" in [offer.value for offer in metadata.entry_points(group="axtool.models")]
