@@ -80,6 +80,10 @@ class DeviceSession:
         self.engine.run(self._memories["ext"], self._memories["ocm"], None)
         return {name: numbers_of(self._pixels(name)[None], self.program.tensors[name]) for name in self.program.outputs}
 
+    def holds(self, array: NDArray[Any]) -> bool:
+        """Whether an array is a view of the memory that the next run writes."""
+        return any(np.may_share_memory(array, memory) for memory in self._memories.values())
+
     def _pixels(self, name: str) -> NDArray[np.uint8]:
         return stored_pixels(self._memories, host_slot(self.plan, name), self.program.tensors[name])
 

@@ -132,6 +132,12 @@ def frame_of(values: tuple[Any, ...]) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def begin(value: Any) -> None:
+    """From here on, the frame of a value where that is a picture, and none where it is not."""
+    size = size_of(value)
+    _CURRENT.set(None if size is None else Frame.of(value, size))
+
+
 @contextmanager
 def branch() -> Iterator[Frame | None]:
     """A copy of the frame, so that branches that move pixels differently do not meet."""

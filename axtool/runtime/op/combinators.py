@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,11 +36,38 @@ class Seq(Operator):
         """The steps, in order."""
         return self.steps
 
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        return self.steps
+
     def __call__(self, *values: Any) -> Any:
         with geometry.frame_of(values):
             for operator in self.steps:
                 values = arguments(operator(*values))
         return values[0] if len(values) == 1 else Unpacked(values)
+
+    def batch(self, *inputs: Any) -> list[Any]:
+        """The result of every frame, in order, stages at work side by side as in `stream`.
+
+        Each input is one argument of the pipeline for all frames: a list of values, or an array of them along its
+        first axis; single pictures are the frames themselves. Raises ValueError where their numbers differ, TypeError
+        for what is no list of frames, RuntimeError naming the frame that failed.
+        """
+        from axtool.runtime.op import stream  # it knows models, of which this module knows nothing
+
+        return stream.batch(self, inputs)
+
+    def stream(self, source: Any, *, max_in_flight: int | None = None) -> Iterator[tuple[Any, Any]]:
+        """(frame, result) for each frame of a source, in order.
+
+        `source` is a path (a picture, a folder of pictures, a video), a URL of a video, or anything that gives frames
+        one by one. At most `max_in_flight` frames (4) are begun and not yet handed out; with 1, all happens in the
+        calling thread. What an operator raises comes as RuntimeError that names the frame, behind the results of the
+        frames before it. A stream that is left early stops its threads when it is closed.
+        """
+        from axtool.runtime.op import stream  # it knows models, of which this module knows nothing
+
+        return stream.stream(self, source, max_in_flight)
 
     def copy(self: _S) -> _S:
         """The same steps in a new sequence: to change one of them leaves this one alone."""
@@ -105,6 +132,10 @@ class Par(Operator):
         if frames:  # what follows is about the pixels of the first branch that moved any
             geometry.adopt(frames[0])
         return Unpacked(results) if self._made is None else self._made(*results)
+
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        return self.branches
 
     def optimized(self, policy: str = "auto") -> Par:
         """The same with what is inside its branches optimized, as `Seq.optimized`."""

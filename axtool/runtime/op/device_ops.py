@@ -75,6 +75,11 @@ class AxRuntimeModel(Operator):
         """What the buffers that come out look like."""
         return self._part.outputs
 
+    @property
+    def part(self) -> DevicePart:
+        """The device behind it."""
+        return self._part
+
     def __call__(self, *buffers: Array) -> list[Array]:
         return self._part.run(buffers)
 

@@ -133,6 +133,10 @@ class DevicePart:
                 known |= stage.run(known)
         return [(known if lane.tensor is None else buffers)[lane.name] for lane in self.outputs]
 
+    def holds(self, array: Array) -> bool:
+        """Whether an array is a view of the device's memory, so that the next run changes it."""
+        return any(isinstance(stage, DeviceSession) and stage.holds(array) for stage in self._stages)
+
     def _device(self, index: int) -> DeviceSession:
         stage = self._stages[index]
         assert isinstance(stage, DeviceSession)

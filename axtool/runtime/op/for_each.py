@@ -60,6 +60,10 @@ class ForEach(Operator):
         self._calls += 1
         return self._made(items, made)
 
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        return (self.body,)
+
     def optimized(self, policy: str = "auto") -> ForEach:
         """The same with its operators optimized, as `Seq.optimized`."""
         made = copy.copy(self)

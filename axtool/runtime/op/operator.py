@@ -43,6 +43,11 @@ class Operator:
         """The steps inside this one; a single step is its own."""
         return (self,)
 
+    @property
+    def parts(self) -> tuple[Operator, ...]:
+        """The operators that this one calls."""
+        return ()
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{key}={getattr(self, key)!r}" for key in field_names(type(self)) if hasattr(self, key))
         return f"{type(self).__name__}({shown})"
