@@ -233,7 +233,7 @@ def _kept(value: Any, devices: Sequence[AxRuntimeModel]) -> Any:
 
 def _column(value: Any) -> Any:
     """The values of one argument for all frames. Raises TypeError for what is no list of them."""
-    if _is_picture(value) or not (isinstance(value, (list, tuple)) or getattr(value, "shape", ())):
+    if _is_picture(value) or not (isinstance(value, (list, tuple)) or getattr(value, "shape", None)):
         raise TypeError(
             "batch wants the values of an argument for all frames, as a list or as one array along its first axis; "
             f"got {'one picture' if _is_picture(value) else type(value).__name__}"
