@@ -2,9 +2,9 @@
 
 1. A node that breaks a limit goes to the host.
 2. A device piece ends at its last MAC, pooling or resize op. What trails behind goes to the host (box decoding, DFL,
-   Softmax, the Reshapes and Concats before them), except activations right behind a device op and residual sums and
-   products of two device tensors. A model without any such op keeps all that fits, but for a Concat that only feeds
-   results: its parts leave the device with scales of their own.
+   Softmax, the Reshapes and Concats before them), except activations right behind a device op, the bias of a MatMul,
+   and residual sums and products of two device tensors. A model without any such op keeps all that fits, but for a
+   Concat that only feeds results: its parts leave the device with scales of their own.
 3. An op without weights that only the host reads goes to the host where fewer numbers leave the device without it: the
    mean and the difference of a LayerNorm whose input the host reads as well. Nothing is rounded then but that input.
 4. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
@@ -117,7 +117,7 @@ def _joins(graph: Graph, device: set[int]) -> set[int]:
 
 
 def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:
-    """An activation right behind a kept computation, or a sum or product of two kept tensors."""
+    """An activation right behind a kept computation, its bias, or a sum or product of two kept tensors."""
     site = graph.sites[at]
     before = graph.before[at]
     if site.op in ACTIVATIONS:
@@ -125,7 +125,20 @@ def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:
         return any(one in kept and graph.sites[one].op in computed for one in before)
     runtime = [name for name in site.inputs if name and name not in site.constants]
     made = {name for one in before if one in kept for name in graph.sites[one].outputs}
-    return site.op in RESIDUAL and len(runtime) == 2 and all(name in made for name in runtime)
+    sums = site.op in RESIDUAL and len(runtime) == 2 and all(name in made for name in runtime)
+    return sums or _is_bias(graph, at, kept)
+
+
+def _is_bias(graph: Graph, at: int, kept: set[int]) -> bool:
+    """Whether a node adds one constant to each channel (..., c) of a MatMul that only it reads: the bias of a layer."""
+    site = graph.sites[at]
+    if site.op != "Add" or len(site.constants) != 1 or len(graph.before[at]) != 1:
+        return False
+    (layer,), (vector,) = graph.before[at], site.constants.values()
+    made = graph.sites[layer]
+    alone = graph.after[layer] == (at,) and "" not in made.readers.get(made.outputs[0], ())
+    channels = site.shapes[site.outputs[0]][-1:]
+    return layer in kept and made.op == "MatMul" and alone and vector.shape[-1:] == channels == (vector.size,)
 
 
 def _fewer(graph: Graph, device: set[int]) -> set[int]:

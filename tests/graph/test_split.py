@@ -76,6 +76,26 @@ def test_what_trails_behind_the_last_mac_op_is_the_postamble(tail: str) -> None:
     assert result.stages[0].outputs == ("a",)
 
 
+def test_the_bias_of_the_last_matmul_is_the_layers_own() -> None:
+    rows: dict[str, Any] = {"inputs": "float[1, 9, 8] x", "m": noise(8, 6), "b": noise(6)}
+    result = parts("a = MatMul(x, m) z = Add(a, b) y = Sigmoid(z)", **rows)
+    assert host_ops(result) == ["Sigmoid"]
+    assert result.stages[0].outputs == ("z",)
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "vector"),
+    [
+        ("a = MatMul(x, m) y = Add(a, b)", "float y", noise(9, 1)),
+        ("a = MatMul(x, m) y = Add(a, b) z = Sigmoid(a)", "float y, float z", noise(6)),
+        ("a = MatMul(x, m) y = Add(a, b)", "float y, float a", noise(6)),
+    ],
+)
+def test_what_is_no_bias_of_the_last_matmul_is_the_postamble(body: str, outputs: str, vector: Any) -> None:
+    result = parts(body, outputs, "float[1, 9, 8] x", m=noise(8, 6), b=vector)
+    assert result.stages[0].outputs == ("a",)
+
+
 def test_box_decoding_is_the_postamble() -> None:
     body = f"""a = Conv{SAME}(x, w) r = Reshape(a, s) l, t = Split<axis = 1>(r, four)
         p = Sub(k, l) q = Add(k, t) c = Concat<axis = 1>(p, q) y = Mul(c, k)"""

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from axtool.runtime import TensorInfo
+from axtool.runtime import Postamble, TensorInfo, op
 from axtool.runtime.mega import DetrPostamble
 from benchmarks.tails.detr import detr
+from tests import tiny
 from tests.runtime.mega_case import assert_kernel_is_the_tail
 from tests.runtime.tail_case import Tail, random_buffers
+
+HEADS = """(float[1,16,8,10] x) => (float[1,20,7] pred_logits, float[1,20,4] pred_boxes) {
+  f = Conv <kernel_shape=[2,2], strides=[2,2]> (x, w)
+  shape = Constant <value_ints=[1,32,20]> ()
+  flat = Reshape(f, shape)
+  queries = Transpose <perm=[0,2,1]> (flat)
+  a = MatMul(queries, to_logits)
+  pred_logits = Add(a, of_logits)
+  b = MatMul(queries, to_hidden)
+  c = Add(b, of_hidden)
+  d = Relu(c)
+  e = MatMul(d, to_boxes)
+  g = Add(e, of_boxes)
+  pred_boxes = Sigmoid(g)
+}"""
+WEIGHTS = {
+    "w": (32, 16, 2, 2), "to_logits": (32, 7), "of_logits": (7,), "to_hidden": (32, 32), "of_hidden": (32,),
+    "to_boxes": (32, 4), "of_boxes": (4,),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("scores", ["none", "softmax", "sigmoid"])
@@ -33,6 +54,16 @@ def test_logits_are_the_dequantized_bytes_bit_for_bit() -> None:
     buffers = random_buffers(infos, rng)
     logits, _ = DetrPostamble(infos, 64, 64, num_classes=13)(*buffers)
     np.testing.assert_array_equal(logits, tail.run(buffers, infos)[0])
+
+
+def test_a_compiled_head_has_its_biases_on_the_device_and_gives_what_its_tail_gives(tmp_path: Path) -> None:
+    model, out = tiny.save(tmp_path / "heads.onnx", HEADS, WEIGHTS), tmp_path / "heads.axm"
+    assert tiny.axtool("compile", model, "--calib", "random:4", "-O", "0", "-o", out).code == 0
+    kernel = Postamble(fused_kernel="DetrPostamble", num_classes=7)
+    x = np.random.default_rng(1).random((1, 16, 8, 10), np.float32)
+    plain, fused = op.load(out)(x), op.load(out, using_postamble=kernel)(x)
+    np.testing.assert_array_equal(fused[0], plain[0])
+    np.testing.assert_allclose(fused[1], plain[1], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("boxes_first", [False, True])
