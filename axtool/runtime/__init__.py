@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from axtool.runtime import mega, op
+    from axtool.runtime.classes import CocoClasses, DotaClasses, ImagenetClasses
     from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
     from axtool.runtime.results import (
         BBox,
         Classification,
-        CocoClasses,
         CoordFormat,
         CoordSpace,
         DepthMap,
         DetectedObject,
-        DotaClasses,
         Keypoint,
         OrientedObject,
         PoseObject,
@@ -31,12 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace", "DepthMap", "DetectedObject",
-    "DotaClasses", "Image", "Keypoint", "OrientedObject", "PoseObject", "Postamble", "SegmentedObject", "SemanticMap",
-    "TensorInfo", "mega", "op",
+    "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OrientedObject", "PoseObject", "Postamble",
+    "SegmentedObject", "SemanticMap", "TensorInfo", "mega", "op",
 ]  # fmt: skip
 
 _MODULES = ("mega", "op")
 _HOMES = {
+    "CocoClasses": "axtool.runtime.classes", "DotaClasses": "axtool.runtime.classes",
+    "ImagenetClasses": "axtool.runtime.classes",
     "ColorFormat": "axtool.runtime.image", "Image": "axtool.runtime.image",
     "Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info",
 }  # fmt: skip

@@ -223,22 +223,3 @@ class DepthMap:
 def _pixel(x: float, y: float, width: int, height: int) -> tuple[int, int]:
     """The nearest pixel of a point in [0, 1]; one outside the picture becomes the nearest inside."""
     return min(max(round(x * width), 0), width - 1), min(max(round(y * height), 0), height - 1)
-
-
-COCO = (
-    "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic_light",
-    "fire_hydrant", "stop_sign", "parking_meter", "bench", "bird", "cat", "dog", "horse", "sheep", "cow", "elephant",
-    "bear", "zebra", "giraffe", "backpack", "umbrella", "handbag", "tie", "suitcase", "frisbee", "skis", "snowboard",
-    "sports_ball", "kite", "baseball_bat", "baseball_glove", "skateboard", "surfboard", "tennis_racket", "bottle",
-    "wine_glass", "cup", "fork", "knife", "spoon", "bowl", "banana", "apple", "sandwich", "orange", "broccoli",
-    "carrot", "hot_dog", "pizza", "donut", "cake", "chair", "couch", "potted_plant", "bed", "dining_table", "toilet",
-    "tv", "laptop", "mouse", "remote", "keyboard", "cell_phone", "microwave", "oven", "toaster", "sink",
-    "refrigerator", "book", "clock", "vase", "scissors", "teddy_bear", "hair_drier", "toothbrush",
-)  # fmt: skip
-DOTA = (
-    "plane", "ship", "storage_tank", "baseball_diamond", "tennis_court", "basketball_court", "ground_track_field",
-    "harbor", "bridge", "large_vehicle", "small_vehicle", "helicopter", "roundabout", "soccer_ball_field",
-    "swimming_pool",
-)  # fmt: skip
-CocoClasses = IntEnum("CocoClasses", [(name, index) for index, name in enumerate(COCO)])  # type: ignore[misc]
-DotaClasses = IntEnum("DotaClasses", [(name, index) for index, name in enumerate(DOTA)])  # type: ignore[misc]

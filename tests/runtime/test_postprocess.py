@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from axtool.runtime import op
-from axtool.runtime.results import BBox, Classification, CocoClasses, DetectedObject, OrientedObject
+from axtool.runtime import CocoClasses, op
+from axtool.runtime.results import BBox, Classification, DetectedObject, OrientedObject
 
 ROWS = np.array(
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from axtool.runtime import classes
+from axtool.runtime.classes import CLASSES
 from axtool.runtime.geometry import frame_context
 from axtool.runtime.op.ax_results import (
     AxClassification,
@@ -94,7 +96,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """An operator that was registered after this module: one of the user's own, by its snake_case name."""
+    """The names of classes, read when they are asked for; and an operator that was registered after this module: one of
+    the user's own, by its snake_case name.
+    """
+    if name in CLASSES:
+        return getattr(classes, name)
     found = registered(name)
     if found is None:
         raise AttributeError(f"there is no operator '{name}'")

@@ -247,7 +247,7 @@ def _is_picture(value: Any) -> bool:
 
 def _pictures(files: Sequence[Path], where: Path) -> Iterator[Image]:
     if not files:
-        raise UsageError("no pictures in this folder", where=str(where), code="no-inputs")
+        raise UsageError("no pictures in this folder", where=str(where), code="no-pictures")
     return (Image.from_file(file) for file in files)
 
 
