@@ -10,6 +10,7 @@ from axtool.cli import door
 from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
 from axtool.cli.version import Version, without_command
+from axtool.cli.zoo_benchmark import benchmark_command
 from axtool.cli.zoo_run import Name, run_command
 from axtool.legible import legible, legible_values
 
@@ -147,7 +148,7 @@ def build_command(
       axzoo build retinaface-mnet025-640 --source retinaface.onnx
     """
     set_up(quiet=quiet, verbose=verbose)
-    from axtool.cli.options import choice
+    from axtool.cli.zoo_built import keep_built
     from axtool.compiler import compile_file
     from axtool.config import refuse_overwrite, write_whole
     from axtool.options import options_of
@@ -166,11 +167,12 @@ def build_command(
     script = path.with_suffix(".py")
     refuse_overwrite(path, force=force)
     refuse_overwrite(script, force=force, inputs=[entry.path])
-    choice(path.suffix.lower(), (".axm",), "--out")
+    o.choice(path.suffix.lower(), (".axm",), "--out")
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         progress.step("fetching")
         recipe = recipe_of(entry, target, source)
         compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
+        keep_built(entry, recipe, path)
         width, height = input_size(compiled.artefact)
         text = recipe_text(entry.config, path.name, script.name, (height, width))
         write_whole(script, text.encode(), force=force)
@@ -188,6 +190,7 @@ def build_command(
 
 
 app.command("run")(run_command)
+app.command("benchmark")(benchmark_command)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

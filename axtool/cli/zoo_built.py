@@ -1,13 +1,15 @@
 """An entry of the zoo  ->  its compiled file: the one in the cache, compiled first where there is none of today."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from axtool.errors import UsageError
+from axtool.errors import EnvironmentFault, UsageError
 
 if TYPE_CHECKING:
     from axtool.compiler import Progress
     from axtool.zoo.catalogue import Entry
+    from axtool.zoo.recipe import Recipe
 
 
 def built(
@@ -54,6 +56,17 @@ def built_entry(
     made = compile_model(recipe.model, options_of(recipe), watched)
     keep(path, axm.pack(made.artefact), made_from(entry, chosen, recipe.model))
     return path
+
+
+def keep_built(entry: "Entry", recipe: "Recipe", path: Path) -> None:
+    """What was built into a file of the user's is not built again by the commands that take it from the cache.
+
+    A cache that cannot be written is no fault of the build.
+    """
+    from axtool.zoo.built import built_path, keep, made_from
+
+    with suppress(OSError, EnvironmentFault):
+        keep(built_path(entry, recipe.target), path.read_bytes(), made_from(entry, recipe.target, recipe.model))
 
 
 def axm_of(entry: "Entry", axm: Path | None, target: str | None, given: Path | None, progress: "Progress") -> Path:

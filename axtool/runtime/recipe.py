@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ import numpy as np
 from axtool.errors import AxError
 from axtool.inputs.images import is_image_name
 from axtool.runtime.boxes import matched
-from axtool.runtime.geometry import frame_context
+from axtool.runtime.frame_times import spread_ms, time_frames
 from axtool.runtime.image import Image
-from axtool.runtime.op.combinators import Seq, arguments
+from axtool.runtime.op.combinators import Seq
 
 Build = Callable[[str], Seq]
-WARM_UP = 3
 
 
 def main(
@@ -85,30 +83,16 @@ def agreement(pipeline: Seq, reference: Seq, pictures: Sequence[Path]) -> dict[s
 
 
 def timed(pipeline: Seq, image: Image, repeat: int) -> dict[str, Any]:
-    """Milliseconds of a frame and of each operator, measured here: medians, and the spread of the frame."""
-    steps = [inner for step in pipeline.operators for inner in step.operators]
-    spent: list[list[float]] = []
-    for turn in range(WARM_UP + repeat):
-        values: tuple[Any, ...] = (image,)
-        row = []
-        with frame_context(image):
-            for step in steps:
-                start = time.perf_counter()
-                values = arguments(step(*values))
-                row.append(1e3 * (time.perf_counter() - start))
-        if turn >= WARM_UP:
-            spent.append(row)
-    table = np.array(spent)
-    frame = table.sum(1)
-    named = zip(steps, np.median(table, 0), strict=True)
+    """Milliseconds of a frame and of each operator, measured here: the spread of the frame, and medians."""
+    times = time_frames(pipeline, image, repeat)
+    medians = 1e3 * np.median(times.seconds, 0)
     return {
         "frames": repeat,
-        "frame_ms": {
-            "min": float(frame.min()), "p50": float(np.median(frame)), "p99": float(np.percentile(frame, 99)),
-            "max": float(frame.max()),
-        },
-        "operators_ms": [{"operator": type(step).__name__, "p50": float(ms)} for step, ms in named],
-    }  # fmt: skip
+        "frame_ms": dict(spread_ms(times.frame_s)),
+        "operators_ms": [
+            {"operator": name, "p50": float(ms)} for name, ms in zip(times.operators, medians, strict=True)
+        ],
+    }
 
 
 def _pictures(folder: Path) -> list[Path]:

@@ -20,10 +20,12 @@ from axtool.inputs.spec import InputSpec
 from axtool.runtime.image import Image
 from axtool.runtime.op.load import LoadedSeq, input_size, load
 from axtool.runtime.op.operator import Unpacked
+from axtool.runtime.postamble import Postamble
 from axtool.runtime.task import interpret
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
 from axtool.zoo.catalogue import Entry
+from axtool.zoo.pictures import paths_of
 from axtool.zoo.pipeline import Steps, steps_of
 
 
@@ -72,7 +74,7 @@ def load_entry(entry: Entry, axm: Path, *, kernel: bool = True, threads: int = 1
     Raises UsageError for a kernel that does not fit the model or cannot be imported.
     """
     with told(entry):
-        model = load(axm, using_postamble=entry.config.kernel if kernel else None, threads=threads)
+        model = load(axm, using_postamble=entry.config.kernel if kernel else Postamble(), threads=threads)
     assert isinstance(model, LoadedSeq)  # an .axm is never a saved pipeline
     width, height = input_size(model.artefact)
     return LoadedEntry(entry, model, steps_of(entry.config, (height, width)))
@@ -122,3 +124,20 @@ def pictures_in(inputs: Sequence[str | Path]) -> list[Path]:
             hint = "arrays run without the steps of the config: axtool run MODEL.axm FILE.npy"
             raise UsageError("is no picture", where=str(path), hint=hint, code="not-an-image")
     return found
+
+
+def own_pictures(entry: Entry) -> list[Path]:
+    """The demo picture of a config where it has one, else its validation pictures. Fetches and makes what is not there.
+
+    Raises UsageError for a config that names no pictures.
+    """
+    config = entry.config
+    if config.demo:
+        return [entry.file(config.demo)]
+    paths = [Path(path) for path in paths_of(entry, config.validation)]
+    found = [path for path in paths if path.is_dir() or is_image_name(path)]
+    if not found:
+        raise UsageError(
+            "the config names no pictures", where=str(entry.path), hint="give one of your own", code="no-pictures"
+        )
+    return pictures_in(found)

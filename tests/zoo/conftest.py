@@ -22,3 +22,11 @@ def digits_axm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = replace(options_of(recipe), limit=12, method="minmax", optimize=0, layer_check=False)
     compile_file(recipe.model, path, options, Progress(quiet=True))
     return path
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where compiled files are kept: not in the user's cache, which holds what was fetched."""
+    folder = tmp_path / "kept"
+    monkeypatch.setattr("axtool.zoo.built.cache_dir", lambda: folder)
+    return folder

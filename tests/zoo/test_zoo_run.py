@@ -18,9 +18,8 @@ KERNEL = "postamble: {{fused_kernel: ClassificationPostamble, num_classes: {clas
 
 
 @pytest.fixture
-def mine(tiny_models: Tiny, work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A config of one's own for a tiny classifier, with a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
+def mine(tiny_models: Tiny, work: Path) -> Path:
+    """A config of one's own for a tiny classifier."""
     path = work / "mine.yaml"
     path.write_text(CONFIG.format(folder=tiny_models.folder, minimum=20))
     return path
@@ -84,13 +83,13 @@ def test_several_pictures_are_drawn_into_a_folder(tiny_models: Tiny, mine: Path,
     ],
 )
 def test_options_that_cannot_be_are_refused_before_anything_is_built(
-    tiny_models: Tiny, mine: Path, work: Path, words: tuple[str, ...], code: str, said: str
+    tiny_models: Tiny, mine: Path, work: Path, kept: Path, words: tuple[str, ...], code: str, said: str
 ) -> None:
     (work / "there.png").write_bytes(b"mine")
     ran = run(tiny_models, mine, *words, "--json")
     assert (ran.code, ran.document["error"]["code"]) == (2, code)
     assert said in ran.err
-    assert not (work / "cache").exists()
+    assert not kept.exists()
 
 
 def test_what_is_no_picture_is_refused_with_the_way_to_run_it(tiny_models: Tiny, mine: Path) -> None:
@@ -143,3 +142,17 @@ def test_a_kernel_that_raises_is_named_with_the_model(tiny_models: Tiny, mine: P
 
 def test_an_entry_without_a_kernel_runs_the_tail(tiny_models: Tiny, mine: Path) -> None:
     assert load_entry(find(str(mine)), tiny_models / "cls.axm").model.kernel is None
+
+
+def test_what_was_built_into_a_file_is_not_built_again(tiny_models: Tiny, mine: Path, work: Path, kept: Path) -> None:
+    assert axzoo("build", mine).code == 0
+    (axm,) = kept.rglob("*.axm")
+    assert axm.read_bytes() == (work / "mine.axm").read_bytes()
+    written = axm.stat().st_mtime_ns
+    assert run(tiny_models, mine).code == 0
+    assert axm.stat().st_mtime_ns == written
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault_of_a_build(mine: Path, kept: Path) -> None:
+    kept.write_text("a file where a folder should be")
+    assert axzoo("build", mine).code == 0

@@ -1,0 +1,55 @@
+"""What the JSON documents of `axzoo show-config`, `eval`, `benchmark` and `new` look like."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from axtool.report.schemas_base import Ok, Part
+
+
+class SpreadMs(Part):
+    """Milliseconds over the measured frames."""
+
+    min: float
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+    stddev: float
+
+
+class TimedOperator(Part):
+    operator: str
+    where: Literal["host", "device"] = Field(description="The device is simulated on this machine.")
+    ms_measured: SpreadMs
+    share: float = Field(description="Of the time of all frames.")
+
+
+class ZooBenchmark(Ok):
+    schema_: Literal["axtool.axzoo.benchmark/1"] = Field(alias="schema")
+    name: str
+    licence: str
+    axm: str
+    target: str
+    picture: str
+    postamble: dict[str, Any] | None = Field(description="The kernel that ran; null for the tail in onnxruntime.")
+    frames: int
+    warmup: int = Field(description="Frames before the measured ones.")
+    threads: int
+    optimize: Literal["auto", "none"]
+    frame_ms_measured: SpreadMs = Field(description="From the picture in memory to what was found.")
+    host_ms_measured: SpreadMs = Field(description="The frame without the device.")
+    simulated_device_ms_measured: SpreadMs = Field(description="Of the simulation, which says nothing of the chip.")
+    device_ms_modelled: float = Field(description="Of one frame on one core of the chip.")
+    operators: list[TimedOperator]
+    frames_per_s_measured: float = Field(description="With the simulated device, one frame after the other.")
+    host_frames_per_s_measured: float | None = Field(description="Of the host's part alone; null where it is nothing.")
+    device_frames_per_s_modelled: float | None = Field(description="Of all cores of the chip.")
+    cpu_ms_per_frame_measured: float = Field(description="Over all cores of this machine.")
+    peak_memory_bytes_measured: int | None = Field(
+        description="Of this process while the frames ran; of its whole life where the system cannot count anew, null "
+        "where it does not count."
+    )
