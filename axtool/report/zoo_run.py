@@ -10,7 +10,7 @@ from axtool.report.results import run_document, run_text
 from axtool.report.units import header
 from axtool.zoo.loaded import LoadedEntry, Seen
 
-KEPT = ("engine", "outputs", "result", "time")  # of the document of `axtool run`
+KEPT = ("outputs", "result", "time")  # of the document of `axtool run`
 
 
 def ran_document(
@@ -22,9 +22,7 @@ def ran_document(
     for path, seen, drawn in rows:
         times = {"prepare": seen.prepare_s, "frame": seen.frame_s}
         one = run_document(name, engine, seen.outputs, times, modelled_ms, seen.result)
-        pictures.append(
-            {"picture": str(path), "drawn": drawn and str(drawn), **{key: one[key] for key in KEPT if key != "engine"}}
-        )
+        pictures.append({"picture": str(path), "drawn": drawn and str(drawn), **{key: one[key] for key in KEPT}})
     return {
         **header("axzoo run"),
         "name": name,
@@ -41,5 +39,5 @@ def ran_text(document: Mapping[str, Any]) -> str:
     parts = []
     for row in document["pictures"]:
         head = [row["picture"]] if len(document["pictures"]) > 1 else []
-        parts.append("\n".join([*head, run_text({**row, "engine": document["engine"]})]))
+        parts.append("\n".join([*head, run_text({**row, "engine": document["engine"], "tail": None})]))
     return "\n\n".join(parts)
