@@ -59,6 +59,7 @@ CASES: tuple[Case, ...] = (
     Case("yolact-r50-550", yolact.yolact, "YolactPostamble", {}, 550, 550, 15),
     Case("segformer-19-256x512", lambda: labels.labels(64, 128, 19, 4), _LABELS, {"num_classes": 19}, 512, 256, 4),
     Case("segformer-150-256x512", lambda: labels.labels(64, 128, 150, 4), _LABELS, {"num_classes": 150}, 512, 256, 8),
+    Case("labels-19-256x512", lambda: labels.labels(256, 512, 19, 1), _LABELS, {"num_classes": 19}, 512, 256, 1),
     Case("detr-100", detr.detr, "DetrPostamble", {"num_classes": 92}, 800, 750, 1),
     Case("dbnet-640", lambda: maps.sigmoid_mask(640, 640), "DbnetPostamble", {}, 640, 640, 1),
     Case("centerface-480x640", maps.centerface, "CenterFacePostamble", {}, 640, 480, 1),
