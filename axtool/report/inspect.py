@@ -12,6 +12,7 @@ from axtool.artefact.axm import Artefact, DeviceStage
 from axtool.ops.costs import params
 from axtool.report.prepared import effective
 from axtool.report.units import header
+from axtool.runtime.fitting import fits_of
 from axtool.target import Target
 from axtool.types import Slot, TensorSpec
 
@@ -82,6 +83,7 @@ def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
         "outputs": [_spec(spec) for spec in artefact.outputs],
         "preparation": effective(artefact.preparation),
         "task": dict(artefact.task),
+        "kernels": [fit.to_dict() for fit in fits_of(artefact)],
         "ops": dict(sorted(Counter(layer["op"] for stage in stages for layer in stage.get("layers", ())).items())),
         "macs": sum(row["macs"] for row in artefact.support),
         "device_macs": sum(row["macs"] for row in artefact.support if row["kind"] == "device"),

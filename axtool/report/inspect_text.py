@@ -8,6 +8,7 @@ from typing import Any
 from axtool.errors import plural
 from axtool.ops.arithmetic import LIMITS
 from axtool.report.compiled import tried, widened_lines, worst_lines
+from axtool.report.postambles import kernel_lines
 from axtool.report.prepared import prepared_text
 from axtool.report.support import support_text
 from axtool.report.tables import table
@@ -92,7 +93,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
             lines.append(f"  task    {task['kind']}{decode}, {plural(len(labels), 'label') if labels else 'no labels'}")
         if document["preparation"]:
             lines.append(f"  picture {prepared_text(document['preparation'])}")
-        return lines
+        return lines + kernel_lines(document["file"], document["kernels"])
     lines.append(
         f"  file    opset {document['opset']}, IR {document['ir_version']}, {document['producer'] or 'no producer'}"
     )

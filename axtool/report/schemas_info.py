@@ -116,10 +116,21 @@ class QuantizationInfo(Part):
     recipe: RecipeFile | None = Field(None, description="As a file of it says, and what became of it.")
 
 
+class KernelFit(Part):
+    """A built-in kernel whose outputs have the declared shapes; `axtool verify --postamble` says if it is right."""
+
+    kernel: str
+    postamble: dict[str, Any] = Field(description="The slot with its kernel, and the parameters.")
+    python: str = Field(description="The Postamble to paste.")
+    origins: dict[str, str] = Field(description="Where each parameter was read.")
+    missing: dict[str, str] = Field(description="Parameters that nothing in the file says, and what they are.")
+
+
 class InfoAxm(InfoBody):
     kind: Literal["axm"]
     preparation: dict[str, Any] | None
     task: dict[str, Any]
+    kernels: list[KernelFit]
     stages: list[Annotated[HostStageInfo | DeviceStageInfo, Field(discriminator="kind")]]
     quantization: QuantizationInfo
     provenance: dict[str, Any]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from axtool.errors import plural
+from axtool.report.postambles import written
 from axtool.report.tables import table
 from axtool.report.units import seconds
 
@@ -31,7 +31,7 @@ def tail_text(tail: Mapping[str, Any]) -> str:
     lines += [f"note: {text}" for text in tail["notes"]]
     lines += [f"  - {reason}" for reason in tail["failures"]]
     frames = f"{plural(tail['samples'], 'sample')}, {plural(tail['random_frames'], 'frame')} of random buffers"
-    lines.append(f"{tail['verdict']}: kernel {_written(tail['postamble'])}; {frames}")
+    lines.append(f"{tail['verdict']}: kernel {written(tail['postamble'])}; {frames}")
     kernel, other = tail["kernel_ms_measured"] / 1e3, tail["onnxruntime_ms_measured"] / 1e3
     ratio = f", {other / kernel:.1f} times as fast" if kernel else ""
     lines.append(f"tail measured here: kernel {seconds(kernel)}, onnxruntime {seconds(other)}{ratio}")
@@ -51,13 +51,3 @@ def _used(row: Mapping[str, Any]) -> str:
     if row["whole_numbers"]:
         return f"{row['differing']:,} differ"
     return f"{row['tolerance_used']:.0%}" if row["tolerance_used"] < 100 else f"{row['tolerance_used']:.3g} x"
-
-
-def _written(postamble: Mapping[str, Any]) -> str:
-    """`UltralyticsYoloPostamble,num_classes=80`: as `--postamble` takes it."""
-    (_, kernel), *params = postamble.items()
-    return ",".join([str(kernel), *(f"{key}={_value(value)}" for key, value in params)])
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

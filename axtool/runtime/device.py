@@ -62,9 +62,7 @@ class DeviceSession:
 
     def buffer_shape(self, name: str) -> tuple[int, int, int, int]:
         """(1, h, w, c) of the buffer of an input or output, in numbers, with the channels that pad a pixel."""
-        tensor = self.program.tensors[name]
-        h, w, _ = tensor.numbers
-        return 1, h, w, self._pixels(name).shape[2] // tensor.number_bytes
+        return buffer_shape(self.plan, name)
 
     def padded(self, name: str, array: NDArray[Any]) -> Numbers:
         """float32 of the ONNX shape -> the buffer of an input: quantized, then padded with the zero point."""
@@ -105,6 +103,13 @@ class DeviceSession:
         if watch:
             result |= {name: numbers_of(array, tensors[name]) for name, array in self._watch.arrays.items()}
         return result
+
+
+def buffer_shape(plan: Plan, name: str) -> tuple[int, int, int, int]:
+    """(1, h, w, c) of the buffer of an input or output of a plan. Raises ValueError for one without a slot."""
+    tensor = plan.program.tensors[name]
+    h, w, _ = tensor.numbers
+    return 1, h, w, host_slot(plan, name).size // (h * w) // tensor.number_bytes
 
 
 def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
