@@ -26,6 +26,8 @@ def info_command(
 ) -> None:
     """Describe a model: inputs and outputs, ops, the split with reasons, formats, memory.
 
+    Of an .axm also the built-in kernels that fit its tail by shape, each as the Postamble to paste.
+
     \b
     Examples:
       axtool info model.onnx --support

@@ -29,7 +29,9 @@ def kernel_lines(file: str, kernels: Sequence[Mapping[str, Any]]) -> list[str]:
     if kernels:
         row = kernels[0]
         option = ",".join([written(row["postamble"]), *(f"{key}=…" for key in row["missing"])])
-        lines.append(f"          check with `axtool verify {shlex.quote(file)} --data DATA --postamble {_quoted(option)}`")
+        lines.append(
+            f"          check with `axtool verify {shlex.quote(file)} --data DATA --postamble {_quoted(option)}`"
+        )
     return lines
 
 

@@ -212,6 +212,26 @@ def _dense(facts: Facts) -> Iterator[Candidate]:
     yield {"outputs": blaze, "join": False}, told
     yield {"outputs": media}, told
     yield {"outputs": yunet, "join": False, "tensor_roles": ["cls", "bbox", "obj", "kps"] * 3}, told
+    scrfd = [["score", 1, "sigmoid"], ["bbox", 4], ["kps", 10]]
+    for outputs in (scrfd, scrfd[:2]):
+        for batched in ({"batched": False}, {}):
+            yield {"outputs": outputs, "join": False, **batched}, told
+
+
+def _queries(facts: Facts) -> Iterator[Candidate]:
+    """A softmax or a sigmoid of the classes is no op that boxes need as well."""
+    for count, origin in facts.classes(facts.channels):
+        softmax = {"scores": "softmax"} if "Softmax" in facts.host_ops else {}
+        yield (
+            {"num_classes": count, **softmax},
+            {"num_classes": origin, **dict.fromkeys(softmax, "a Softmax in the tail")},
+        )
+
+
+def _mask(facts: Facts) -> Iterator[Candidate]:
+    for count, origin in facts.classes(facts.channels):
+        yield {"num_classes": count}, {"num_classes": origin}
+        yield {"num_classes": count, "layout": "nhwc"}, {"num_classes": origin, "layout": "the shape of the output"}
 
 
 # By kernel: the ops that its tail has at least, and the parameters to try.
@@ -227,4 +247,6 @@ TAILS: Mapping[str, tuple[frozenset[str], Callable[[Facts], Iterator[Candidate]]
     "DbnetPostamble": (frozenset({"Sigmoid"}), _plain),
     "CenterFacePostamble": (frozenset({"Sigmoid"}), _plain),
     "DenseHeadPostamble": (frozenset(), _dense),
+    "DetrPostamble": (frozenset({"Sigmoid"}), _queries),
+    "SigmoidMaskPostamble": (frozenset({"Sigmoid"}), _mask),
 }

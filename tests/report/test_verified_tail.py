@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from axtool.report.postambles import kernel_lines
 from axtool.report.verified_tail import tail_text
 from tests.report import golden
 
@@ -43,3 +44,29 @@ TAIL: dict[str, Any] = {
 def test_the_verdict_reads_so(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     golden.check(f"verified_tail_{width}", tail_text(TAIL))
+
+
+KERNELS: list[dict[str, Any]] = [
+    {
+        "kernel": "AnchoredYoloPostamble",
+        "postamble": {"fused_kernel": "AnchoredYoloPostamble", "num_classes": 80},
+        "python": "Postamble(fused_kernel='AnchoredYoloPostamble', num_classes=80)",
+        "origins": {"num_classes": "the labels of the file"},
+        "missing": {"anchors": "(w, h) pairs in pixels from the model's configuration"},
+    },
+    {
+        "kernel": "DenseHeadPostamble",
+        "postamble": {"fused_kernel": "DenseHeadPostamble", "outputs": [["box", 4]], "join": False},
+        "python": "Postamble(fused_kernel='DenseHeadPostamble', outputs=[['box', 4]], join=False)",
+        "origins": {"outputs": "a family of the kernel's manual: check it"},
+        "missing": {},
+    },
+]
+
+
+def test_kernels_that_fit_read_so() -> None:
+    golden.check("kernels", "\n".join([*kernel_lines("my model.axm", KERNELS), *kernel_lines("m.axm", KERNELS[1:])]))
+
+
+def test_no_kernel_is_no_line() -> None:
+    assert kernel_lines("m.axm", []) == []
