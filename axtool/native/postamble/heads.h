@@ -39,6 +39,10 @@ struct Strip {
   std::vector<float> steps;                  // grid_box: pixels from one column, and one row, to the next
 };
 
+// Floats of a cache line; and how far ahead a line is fetched that will be written: a processor sees reads coming by
+// itself, but not every order of writes.
+constexpr int64_t kLine = 16, kAhead = 512;
+
 // One row of pixels of one strip; `out` is the place of the row's first pixel.
 struct HeadLoops {
   const char *name;

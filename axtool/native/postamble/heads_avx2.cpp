@@ -22,7 +22,8 @@ struct Wide {
     }
     __m256 scale, zero;
   };
-  // exp as a product of three tables. vpermps reads the low three bits of an index: the shifts leave nothing to mask.
+  // exp as a product of three tables. vpermps reads the low three bits of an index and vpermilps the low two, of which
+  // the first table, its four entries twice, has no more: the shifts leave nothing to mask.
   struct Exponential {
     static constexpr bool kSoftmax = true;
     explicit Exponential(const Strip &s)
@@ -30,35 +31,82 @@ struct Wide {
           low(_mm256_loadu_ps(s.factors.data() + 16)) {}
     __m256 of(const uint8_t *q) const {
       const __m256i u = _mm256_cvtepu8_epi32(eight_bytes(q));
-      const __m256 coarse = _mm256_mul_ps(_mm256_permutevar8x32_ps(high, _mm256_srli_epi32(u, 6)),
+      const __m256 coarse = _mm256_mul_ps(_mm256_permutevar_ps(high, _mm256_srli_epi32(u, 6)),
                                           _mm256_permutevar8x32_ps(middle, _mm256_srli_epi32(u, 3)));
       return _mm256_mul_ps(coarse, _mm256_permutevar8x32_ps(low, u));
     }
     void store(const uint8_t *q, float *out) const { _mm256_storeu_ps(out, of(q)); }
 
-    // over_their_sum with the lanes in a register. The last eight values overlap those before: what is new of them is
-    // turned to the first lanes for the sum, and they are stored last.
-    void softmax(const uint8_t *q, int64_t count, float *out) const {
-      __m256 lanes = _mm256_setzero_ps(), end = lanes;
-      int64_t i = 0;
-      for (; i + 8 <= count; i += 8) {
+    // over_their_sum with the lanes in a register; the values of a row of less than 88 are never stored before they are
+    // divided.
+    void softmax(const float *table, const uint8_t *q, int64_t count, float *out) const {
+      switch (count / 8) {
+        case 1: return held<1>(table, q, count, out);
+        case 2: return held<2>(table, q, count, out);
+        case 3: return held<3>(table, q, count, out);
+        case 4: return held<4>(table, q, count, out);
+        case 5: return held<5>(table, q, count, out);
+        case 6: return held<6>(table, q, count, out);
+        case 7: return held<7>(table, q, count, out);
+        case 8: return held<8>(table, q, count, out);
+        case 9: return held<9>(table, q, count, out);
+        case 10: return held<10>(table, q, count, out);
+        default: break;
+      }
+      const int64_t full = count / 8 * 8;
+      __m256 lanes = _mm256_setzero_ps();
+      for (int64_t i = 0; i < full; i += 8) {
         const __m256 e = of(q + i);
         _mm256_storeu_ps(out + i, e);
         lanes = _mm256_add_ps(lanes, e);
       }
-      const int64_t full = i, rest = count - i;
-      if (rest) {
-        const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        const __m256i from = _mm256_add_epi32(lane, _mm256_set1_epi32(int(8 - rest)));
-        const __m256i fresh = _mm256_cmpgt_epi32(_mm256_set1_epi32(int(rest)), lane);
-        end = of(q + count - 8);
-        lanes = _mm256_add_ps(lanes, _mm256_and_ps(_mm256_permutevar8x32_ps(end, from), _mm256_castsi256_ps(fresh)));
+      const __m256 end = last(table, q, count, lanes), share = share_of(lanes);
+      for (int64_t i = 0; i < full; i += 8) _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(out + i), share));
+      store_last(_mm256_mul_ps(end, share), count, out);
+    }
+    template <int kFull>
+    void held(const float *table, const uint8_t *q, int64_t count, float *out) const {
+      __m256 e[kFull];
+#pragma GCC unroll 10
+      for (int i = 0; i < kFull; ++i) e[i] = of(q + 8 * i);
+      __m256 lanes = e[0];
+#pragma GCC unroll 10
+      for (int i = 1; i < kFull; ++i) lanes = _mm256_add_ps(lanes, e[i]);
+      const __m256 end = last(table, q, count, lanes), share = share_of(lanes);
+#pragma GCC unroll 10
+      for (int i = 0; i < kFull; ++i) {
+        if (i % 2 == 0) __builtin_prefetch(out + 8 * i + kAhead, 1);
+        _mm256_storeu_ps(out + 8 * i, _mm256_mul_ps(e[i], share));
       }
+      store_last(_mm256_mul_ps(end, share), count, out);
+    }
+    // The values that no eight hold, added to the lanes: one alone comes from the table; more are the last of eight that
+    // overlap those before, and are turned to the first lanes.
+    __m256 last(const float *table, const uint8_t *q, int64_t count, __m256 &lanes) const {
+      const int64_t rest = count % 8;
+      if (rest == 0) return lanes;
+      if (rest == 1) {
+        const __m256 one = _mm256_zextps128_ps256(_mm_load_ss(table + q[count - 1]));
+        lanes = _mm256_add_ps(lanes, one);
+        return one;
+      }
+      const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+      const __m256i from = _mm256_add_epi32(lane, _mm256_set1_epi32(int(8 - rest)));
+      const __m256i fresh = _mm256_cmpgt_epi32(_mm256_set1_epi32(int(rest)), lane);
+      const __m256 end = of(q + count - 8);
+      lanes = _mm256_add_ps(lanes, _mm256_and_ps(_mm256_permutevar8x32_ps(end, from), _mm256_castsi256_ps(fresh)));
+      return end;
+    }
+    static void store_last(__m256 end, int64_t count, float *out) {
+      if (count % 8 == 1)
+        _mm_store_ss(out + count - 1, _mm256_castps256_ps128(end));
+      else if (count % 8)
+        _mm256_storeu_ps(out + count - 8, end);
+    }
+    static __m256 share_of(__m256 lanes) {
       const __m256 pairs = _mm256_hadd_ps(lanes, lanes), fours = _mm256_hadd_ps(pairs, pairs);
       const __m128 sum = _mm_add_ss(_mm256_castps256_ps128(fours), _mm256_extractf128_ps(fours, 1));
-      const __m256 share = _mm256_broadcastss_ps(_mm_div_ss(_mm_set_ss(1), sum));
-      for (i = 0; i < full; i += 8) _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(out + i), share));
-      if (rest) _mm256_storeu_ps(out + count - 8, _mm256_mul_ps(end, share));
+      return _mm256_broadcastss_ps(_mm_div_ss(_mm_set_ss(1), sum));
     }
     __m256 high, middle, low;
   };
