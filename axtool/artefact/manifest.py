@@ -147,7 +147,7 @@ class SupportEntry(Strict):
 class TaskEntry(Strict):
     """What the outputs mean: the values that `axtool.runtime.task` reads."""
 
-    kind: Literal["classification", "detection"]
+    kind: Literal["classification", "detection", "pose", "segmentation"]
     labels: list[str] = []
     softmax: bool = False
     decode: str | None = None
@@ -160,6 +160,8 @@ class TaskEntry(Strict):
     mask_threshold: float | None = None
     unclip: float | None = None
     keep: list[str] | None = None
+    keypoints: Count | None = None
+    coefficients: Count | None = None
 
 
 EXPORT_TASKS = ("detect", "segment", "pose", "obb", "classify")

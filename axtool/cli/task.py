@@ -9,7 +9,7 @@ from typing import Any
 from axtool.config import refuse_special
 from axtool.errors import UsageError
 
-HINT = "for example --task classification or --task detection:yolo"
+HINT = "for example --task classification, --task detection:yolo or --task pose:yolo:17"
 
 
 def task_of(task: str | None, labels: str | None) -> dict[str, Any]:
@@ -18,19 +18,24 @@ def task_of(task: str | None, labels: str | None) -> dict[str, Any]:
         if labels is not None:
             raise UsageError("--labels wants --task", hint=HINT, code="bad-option")
         return {}
-    from axtool.runtime.task import check_task
+    from axtool.runtime.detect import DECODERS
+    from axtool.runtime.task import OBJECTS, WITH_MORE, check_task
 
-    kind, _, decode = task.partition(":")
+    kind, _, rest = task.partition(":")
+    decode, _, keypoints = rest.partition(":")
     made: dict[str, Any] = {"kind": kind}
-    if decode or kind == "detection":
+    if decode or kind in OBJECTS:
         made["decode"] = decode
     if kind == "classification" and decode:
         raise UsageError(f"--task {task}: a classification has no decoder", hint=HINT, code="bad-task")
-    if kind == "detection" and not decode:
-        from axtool.runtime.detect import DECODERS
-
-        hint = "detection:" + ", detection:".join(DECODERS)
-        raise UsageError("--task detection: want the decoder of the outputs", hint=hint, code="bad-task")
+    if kind in OBJECTS and not decode:
+        hint = ", ".join(f"{kind}:{name}" for name in (DECODERS if kind == "detection" else WITH_MORE))
+        raise UsageError(f"--task {kind}: want the decoder of the outputs", hint=hint, code="bad-task")
+    if kind == "pose" or keypoints:
+        if kind != "pose" or not keypoints.isdecimal() or len(keypoints) > 4 or int(keypoints) < 1:
+            what = f"--task {task}: " + ("want how many keypoints" if kind == "pose" else f"a {kind} has no keypoints")
+            raise UsageError(what, hint=HINT, code="bad-task")
+        made["keypoints"] = int(keypoints)
     if labels is not None:
         made["labels"] = labels_of(labels)
     check_task(made)

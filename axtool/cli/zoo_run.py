@@ -55,7 +55,7 @@ def run_command(
     set_up(quiet=quiet, verbose=verbose)
     from axtool.config import write_whole
     from axtool.report.zoo_run import ran_document, ran_text
-    from axtool.runtime.task import draw
+    from axtool.runtime.draw import draw
     from axtool.sim.engine import native_available
     from axtool.zoo.catalogue import find
     from axtool.zoo.loaded import load_entry, modelled_ms, pictures_in

@@ -130,6 +130,19 @@ class DetectionRow(ClassRow):
     box: list[float] = Field(min_length=4, max_length=4, description="x1, y1, x2, y2 in pixels of the image.")
 
 
+class PoseRow(DetectionRow):
+    keypoints: list[list[float]] = Field(description="x, y in pixels of the image, and how sure, of each.")
+
+
+class MaskRuns(Part):
+    size: list[int] = Field(min_length=2, max_length=2, description="Rows and columns of the image.")
+    counts: list[int] = Field(description="Lengths of runs down the columns, outside first, as COCO has them.")
+
+
+class SegmentationRow(DetectionRow):
+    mask: MaskRuns
+
+
 class Classification(Part):
     kind: Literal["classification"]
     classes: list[ClassRow]
@@ -139,6 +152,18 @@ class Detection(Part):
     kind: Literal["detection"]
     threshold: float
     detections: list[DetectionRow]
+
+
+class Pose(Part):
+    kind: Literal["pose"]
+    threshold: float
+    detections: list[PoseRow]
+
+
+class Segmentation(Part):
+    kind: Literal["segmentation"]
+    threshold: float
+    detections: list[SegmentationRow]
 
 
 class Times(Part):
@@ -159,7 +184,7 @@ class Run(Ok):
     model: str
     engine: Literal["native", "reference", "float"] = Field(description="The one that ran.")
     outputs: list[OutputRow]
-    result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
+    result: Annotated[Classification | Detection | Pose | Segmentation, Field(discriminator="kind")] | None
     tail: RunTail | None = Field(description="What restored the outputs; null without --postamble.")
     time: Times
 

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime.boxes import centres_to_corners
-
-Arrays = Mapping[str, NDArray[Any]]
-
-
-class Found(NamedTuple):
-    """boxes (n, 4) x1, y1, x2, y2; scores (n,); classes (n,)."""
-
-    boxes: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    classes: NDArray[np.int64]
+from axtool.runtime.found import Arrays, Found
 
 
 def decode_yolo(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
-    """(1, 4 + classes [+ extra], anchors): centre, size in pixels, class scores after their sigmoid."""
-    rows = _only(outputs)[0].astype(np.float64).T
-    count = int(task.get("classes", rows.shape[1] - 4))
-    return _best(centres_to_corners(rows[:, :4]), rows[:, 4 : 4 + count], threshold)
+    """(1, 4 + classes [+ extra], anchors): centre, size in pixels, class scores after their sigmoid.
+
+    The extra of a pose are x, y and visibility of its `keypoints`; of a segmentation the coefficients of the masks,
+    whose prototypes are the output of rank 4.
+    """
+    return _yolo(task, outputs, threshold, "yolov8")
 
 
 def decode_yolo_anchored(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
-    """(1, anchors, 5 + classes): centre, size in pixels, objectness, class scores."""
-    rows = _only(outputs)[0].astype(np.float64)
-    return _best(centres_to_corners(rows[:, :4]), rows[:, 5:] * rows[:, 4:5], threshold)
+    """(1, anchors, 5 + classes [+ extra]): centre, size in pixels, objectness, class scores; extra as of `yolo`."""
+    return _yolo(task, outputs, threshold, "yolov5")
+
+
+def _yolo(task: Mapping[str, Any], outputs: Arrays, threshold: float, algo: str) -> Found:
+    from axtool.runtime.op.decode import DecodeDetections, candidates  # the operators import this module
+
+    output = _of_rank(outputs, 3)
+    kind, (first, axis) = task.get("kind"), (5, 2) if algo == "yolov5" else (4, 1)
+    prototypes = _of_rank(outputs, 4)[0].astype(np.float64) if kind == "segmentation" else None
+    points = int(task["keypoints"]) if kind == "pose" else 0
+    extra = len(prototypes) if prototypes is not None else 3 * points
+    count = int(task.get("classes") or output.shape[axis] - first - extra)
+    more = extra or output.shape[axis] - first - count  # a detector may be read from a model that gives more
+    found = candidates(DecodeDetections(algo, count, threshold), output, algo, count, more)
+    boxes, scores, classes, behind = (array.astype(np.float64) for array in found[:4])
+    return Found(
+        centres_to_corners(boxes),
+        scores,
+        classes.astype(np.int64),
+        behind.reshape(-1, points, 3) if points else None,
+        None if prototypes is None else behind,
+        prototypes,
+    )
 
 
 def decode_yolox(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
@@ -105,6 +119,14 @@ DECODERS: Mapping[str, Callable[[Mapping[str, Any], Arrays, float], Found]] = {
 
 def _only(outputs: Arrays) -> NDArray[Any]:
     return next(iter(outputs.values()))
+
+
+def _of_rank(outputs: Arrays, rank: int) -> NDArray[Any]:
+    """The only output with so many axes. Raises ValueError without one, or with several."""
+    found = [array for array in outputs.values() if array.ndim == rank]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} outputs of rank {rank}, want one")
+    return found[0]
 
 
 def _best(boxes: NDArray[np.float64], scores: NDArray[np.float64], threshold: float) -> Found:

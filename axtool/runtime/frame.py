@@ -19,9 +19,10 @@ from axtool.inputs.feeds import read_feeds
 from axtool.inputs.images import is_image_name
 from axtool.inputs.prepare import Placement, Preparation
 from axtool.inputs.spec import InputSpec
+from axtool.runtime.draw import draw
 from axtool.runtime.model import CompiledModel, check_feeds, load
 from axtool.runtime.postamble import Postamble
-from axtool.runtime.task import draw, interpret
+from axtool.runtime.task import interpret
 from axtool.sim.engine import ENGINES, native_available
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan

@@ -1,13 +1,13 @@
 """Outputs and the task that the model was made for  ->  what was seen: classes with scores, or objects with boxes.
 
-A task is plain values from a zoo config, stored in the .axm: `kind` (classification or detection), `labels`, and for
-a detector `decode`, `threshold` and `iou`; `keep` lists the labels to show where not all are wanted.
+A task is plain values from a zoo config, stored in the .axm: `kind` (a classification, or objects: a detection, a
+pose, a segmentation), `labels`, and for objects `decode`, `threshold` and `iou`; `keep` lists the labels to show where
+not all are wanted, `keypoints` is how many a pose has, `coefficients` how many a mask is made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,15 @@ from pydantic import ValidationError
 from axtool.artefact.manifest import TaskEntry
 from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Placement
-from axtool.runtime.boxes import nms
 from axtool.runtime.detect import DECODERS, label
+from axtool.runtime.masks import run_lengths
+from axtool.runtime.objects import objects_of
 from axtool.types import TensorSpec
 
 TOP = 5
-KINDS = ("classification", "detection")
+OBJECTS = ("detection", "pose", "segmentation")
+KINDS = ("classification", *OBJECTS)
+WITH_MORE = ("yolo", "yolo-anchored")  # decoders that give keypoints and masks
 
 
 def check_task(task: Mapping[str, Any]) -> None:
@@ -30,9 +33,14 @@ def check_task(task: Mapping[str, Any]) -> None:
     kind, decode = str(task.get("kind")), str(task.get("decode"))
     if kind not in KINDS:
         raise UsageError(f"there is no task '{kind}'", hint=nearest(kind, KINDS), code="bad-task")
-    if kind == "detection" and decode not in DECODERS:
+    if kind in OBJECTS and decode not in DECODERS:
         hint = nearest(decode, list(DECODERS))
         raise UsageError(f"there is no decoder '{decode}'", hint=hint, code="bad-task")
+    if kind in ("pose", "segmentation") and decode not in WITH_MORE:
+        hint = f"those that do: {', '.join(WITH_MORE)}"
+        raise UsageError(f"decoder '{decode}' gives no {kind}", hint=hint, code="bad-task")
+    if kind == "pose" and not task.get("keypoints"):
+        raise UsageError("a pose wants `keypoints`, how many there are", hint="keypoints: 17", code="bad-task")
     try:
         TaskEntry.model_validate(dict(task))
     except ValidationError as error:
@@ -47,7 +55,8 @@ def check_task(task: Mapping[str, Any]) -> None:
 def completed(task: Mapping[str, Any], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> dict[str, Any]:
     """A task with what its decoder needs from the model, where it does not say it: the input's size, the outputs."""
     made = dict(task)
-    if made.get("decode") == "yolox" and not made.get("size") and inputs and len(inputs[0].shape) == 4:
+    sized = made.get("decode") == "yolox" or made.get("kind") == "segmentation"
+    if sized and not made.get("size") and inputs and len(inputs[0].shape) == 4:
         _, a, b, c = inputs[0].shape
         made["size"] = [b, c] if a in (1, 3) else [a, b]
     if made.get("decode") == "centerface" and not made.get("outputs"):
@@ -84,65 +93,19 @@ def _objects(
     task: Mapping[str, Any], outputs: Mapping[str, NDArray[Any]], placement: Placement | None
 ) -> dict[str, Any]:
     threshold = float(task.get("threshold", 0.3))
-    boxes, scores, classes = DECODERS[task["decode"]](task, outputs, threshold)
-    if task.get("keep"):
-        labels = task.get("labels", ())
-        wanted = np.isin(classes, [i for i, name in enumerate(labels) if name in task["keep"]])
-        boxes, scores, classes = boxes[wanted], scores[wanted], classes[wanted]
-    kept = nms(boxes, scores, classes, float(task.get("iou", 0.5)))
-    boxes, scores, classes = boxes[kept], scores[kept], classes[kept]
-    if placement is not None and len(boxes):
-        height, width = placement.image_size
-        corners = placement.to_image(boxes.reshape(-1, 2, 2))
-        boxes = np.clip(corners, 0, (width, height)).reshape(-1, 4)
-    rows = [
-        {
-            "label": label(task.get("labels", ()), int(c)),
-            "index": int(c),
-            "score": float(s),
-            "box": [round(float(v), 3) for v in box],
-        }
-        for box, s, c in zip(boxes, scores, classes, strict=True)
+    found = objects_of(task, outputs, placement, threshold=threshold)
+    rows: list[dict[str, Any]] = [
+        {"label": label(task.get("labels", ()), int(c)), "index": int(c), "score": float(s), "box": _rounded(box)}
+        for box, s, c in zip(found.boxes, found.scores, found.classes, strict=True)
     ]
-    return {"kind": "detection", "threshold": threshold, "detections": rows}
+    if found.keypoints is not None:
+        for row, points in zip(rows, found.keypoints, strict=True):
+            row["keypoints"] = [_rounded(point) for point in points]
+    if found.masks is not None:
+        for row, mask in zip(rows, found.masks, strict=True):
+            row["mask"] = {"size": list(mask.shape), "counts": run_lengths(mask)}
+    return {"kind": task["kind"], "threshold": threshold, "detections": rows}
 
 
-def draw(picture: Path, result: Mapping[str, Any], suffix: str = ".png") -> bytes:
-    """The picture as bytes of a .png or .jpg, with boxes and labels, or the best class in the corner."""
-    import cv2
-
-    from axtool.inputs.images import read_image
-
-    image = np.ascontiguousarray(read_image(picture)[:, :, ::-1])
-    short = min(image.shape[:2])
-    if short < 480:  # labels need pixels to be read
-        factor = -(-480 // short)
-        image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_NEAREST)
-    else:
-        factor = 1
-    thick = max(1, min(image.shape[:2]) // 320)
-    for row in result.get("detections", ()):
-        colour = _COLOURS[row["index"] % len(_COLOURS)]
-        x1, y1, x2, y2 = (round(v * factor) for v in row["box"])
-        cv2.rectangle(image, (x1, y1), (x2, y2), colour, thick)
-        _write(image, f"{row['label']} {row['score']:.2f}", (x1, y1), colour, thick)
-    for row in result.get("classes", ())[:1]:
-        _write(image, f"{row['label']} {row['score']:.2f}", (0, 0), _COLOURS[0], thick)
-    return bytes(cv2.imencode(suffix, image)[1].tobytes())
-
-
-_COLOURS = (
-    (0, 158, 230), (178, 114, 0), (115, 158, 0), (66, 228, 240), (167, 121, 204), (233, 180, 86), (0, 94, 213),
-)  # fmt: skip
-
-
-def _write(image: NDArray[np.uint8], text: str, at: tuple[int, int], colour: tuple[int, int, int], thick: int) -> None:
-    """Text on a filled box above `at`, or below where there is no room."""
-    import cv2
-
-    font, scale = cv2.FONT_HERSHEY_SIMPLEX, 0.5 * thick
-    (width, height), base = cv2.getTextSize(text, font, scale, thick)
-    x, y = max(0, min(at[0], image.shape[1] - width)), at[1]
-    top = y - height - base if y >= height + base else y
-    cv2.rectangle(image, (x, top), (x + width, top + height + base), colour, -1)
-    cv2.putText(image, text, (x, top + height), font, scale, (0, 0, 0), thick, cv2.LINE_AA)
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [round(float(value), 3) for value in values]

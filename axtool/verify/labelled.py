@@ -59,7 +59,7 @@ class Found:
 
 
 @dataclass
-class Accuracy:
+class Tally:
     """Adds up pictures. A share of nothing is None: no label, or none found whose keypoints or mask could be judged."""
 
     pictures: list[tuple[Labels, Found]] = field(default_factory=list)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from axtool.runtime.task import OBJECTS
 from axtool.zoo.calls import Call, Word
 from axtool.zoo.schema import Config
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from axtool.runtime.op.combinators import Seq, Step
 
 THRESHOLD = Word("threshold")
+_ALGOS = {"yolo": "yolov8", "yolo-anchored": "yolov5"}
 _PLAIN = {"size", "resize", "color", "scale", "fill", "anchor"}  # of a preparation that three operators say as well
 
 
@@ -65,17 +67,37 @@ def _preprocess(values: Mapping[str, Any]) -> tuple[Call, ...]:
 def _behind(task: Mapping[str, Any]) -> tuple[Call, ...]:
     """The operators behind the model."""
     count = len(task.get("labels", ()))
-    if task.get("kind") == "detection":
+    if task.get("kind") in OBJECTS:
         kept = [index for index, label in enumerate(task.get("labels", ())) if label in (task.get("keep") or ())]
-        steps = [
-            _decoder(task), Call("nms", float(task.get("iou", 0.5))), Call("to_image_space"), Call("ax_detection"),
-        ]  # fmt: skip
-        return (*steps, *([Call("filter", class_ids=kept)] if kept else []))
+        return (*_objects(task), *([Call("filter", class_ids=kept)] if kept else []))
     if task.get("kind") == "classification":
         softmax = [Call("softmax")] if task.get("softmax") else []
         shown = min(5, count) if count else 1
         return (*softmax, Call("top_k", shown), Call("unpack"), Call("ax_classification"))
     return (Call("identity"),)
+
+
+def _objects(task: Mapping[str, Any]) -> tuple[Call, ...]:
+    """From the outputs to objects."""
+    once = Call("nms", float(task.get("iou", 0.5)))
+    if task["kind"] == "detection":
+        return _decoder(task), once, Call("to_image_space"), Call("ax_detection")
+    algo, classes = _ALGOS[str(task["decode"])], int(task.get("classes") or len(task.get("labels", ())))
+    if task["kind"] == "pose":
+        points = int(task["keypoints"])
+        return (
+            Call("decode_pose", algo, points, THRESHOLD, num_classes=classes), once,
+            Call("to_image_space", keypoint_cols=[6 + 3 * point for point in range(points)]),
+            Call("ax_pose", points),
+        )  # fmt: skip
+    masks = int(task.get("coefficients") or 32)
+    rows, prototypes = Call("itemgetter", 0), Call("itemgetter", 1)
+    return (
+        Call("decode_segmentation", algo, classes, masks, THRESHOLD),
+        Call("par", Call("seq", rows, once), prototypes),
+        Call("par", Call("seq", rows, Call("to_image_space")), Call("proto_to_mask", num_mask_coeffs=masks)),
+        Call("ax_segmentation"),
+    )
 
 
 def _decoder(task: Mapping[str, Any]) -> Call:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from axtool.config import read_yaml
 from axtool.errors import AxError, UsageError, nearest, plural
@@ -22,6 +22,9 @@ from axtool.runtime.postamble import Postamble
 from axtool.runtime.task import check_task
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+LABELLED = ("map50", "map75", "keypoint_pck", "mask_iou")  # figures that want to know what is in a picture
 
 
 class Strict(BaseModel):
@@ -97,13 +100,17 @@ Pictures = Annotated[WheelPictures | FilePictures | Scenes, Field(discriminator=
 
 
 class Expected(Strict):
-    """A figure that a build should reach on the validation data: the float model's, and how far int8 may fall.
+    """A figure that a build should reach: how far int8 may fall, and what was measured.
 
-    What is measured is agreement with the float model; the data have no labels of their own.
+    The first three are agreement with the float model on the validation data, the others are against the config's
+    annotations. `float_value` is the float model's, `int8` a build's for the first target with the onnxruntime tail,
+    `int8_kernel` the same with the config's postamble.
     """
 
-    metric: Literal["top1_agreement", "found_share", "sqnr_db"]
+    metric: Literal["top1_agreement", "found_share", "sqnr_db", "map50", "map75", "keypoint_pck", "mask_iou"]
     float_value: float | None = None
+    int8: float | None = None
+    int8_kernel: float | None = None
     minimum: float
     note: str = ""
 
@@ -141,6 +148,7 @@ class Config(Strict):
     postamble: dict[str, Any] = {}
     calibration: list[Pictures]
     validation: list[Pictures] = []
+    annotations: str = ""  # a COCO file, by path as `FileSource.path`; its pictures are where it says, relative to it
     demo: str = ""
     expected: list[Expected] = []
     targets: Annotated[list[str], Field(min_length=1)] = ["qc-u-1d7-16mb", "qc-u-1d5-8mb"]
@@ -169,6 +177,13 @@ class Config(Strict):
         if value and ":" not in made.kernel_name:
             made.kernel_class()  # a kernel of one's own is imported when a model is loaded, never here
         return value
+
+    @model_validator(mode="after")
+    def _measurable(self) -> Config:
+        for item in self.expected:
+            if item.metric in LABELLED and not self.annotations:
+                raise ValueError(f"expected: {item.metric} is of labelled pictures, and there are no annotations")
+        return self
 
     @property
     def kernel(self) -> Postamble:

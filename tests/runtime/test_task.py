@@ -12,7 +12,8 @@ import pytest
 from axtool.errors import UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.spec import InputSpec
-from axtool.runtime.task import check_task, completed, draw, interpret
+from axtool.runtime.draw import draw
+from axtool.runtime.task import check_task, completed, interpret
 from axtool.types import TensorSpec
 
 BOX = (20.0, 10.0, 60.0, 40.0)  # x1, y1, x2, y2 in a 64 x 96 input

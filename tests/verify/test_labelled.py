@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axtool.verify.labelled import Accuracy, Found, Labels, average_precision, keypoint_error, mask_iou
+from axtool.verify.labelled import Found, Labels, Tally, average_precision, keypoint_error, mask_iou
 
 BOX, FAR, FAR_TOO = (0, 0, 10, 10), (50, 50, 60, 60), (80, 80, 90, 90)
 HALF = (0, 0, 10, 6)  # IoU 0.6 with BOX: right at 0.5, wrong at 0.75
@@ -25,8 +25,8 @@ def found(*rows: tuple[float, ...], scores: list[float], classes: list[int] | No
     return Found(boxes(*rows), np.array(scores), np.array(classes or [0] * len(rows), np.int64), **more)
 
 
-def accuracy(*pictures: tuple[Labels, Found]) -> Accuracy:
-    made = Accuracy()
+def accuracy(*pictures: tuple[Labels, Found]) -> Tally:
+    made = Tally()
     for picture in pictures:
         made.add(*picture)
     return made

@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 
 from axtool.runtime.boxes import centres_to_corners, nms
-from axtool.verify.labelled import Accuracy, Found, Labels
+from axtool.verify.labelled import Found, Labels, Tally
 from tests.shared_data import MODELS, needs_models
 
 CLASSES, KEYPOINTS, MAP = 10, 4, 40  # a mask is 40 x 40 for an input of 160 x 160
@@ -27,7 +27,7 @@ PUBLISHED = {
 def test_the_float_model_has_its_published_accuracy(head: str) -> None:
     folder = MODELS / "digitscene"
     session = ort.InferenceSession(folder / f"digits_{head}_160.onnx", providers=["CPUExecutionProvider"])
-    accuracy = Accuracy()
+    accuracy = Tally()
     with np.load(folder / "test200.npz") as data:
         scenes = {name: data[name] for name in data}
     for index, image in enumerate(scenes["images"]):

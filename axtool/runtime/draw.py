@@ -1,0 +1,81 @@
+"""A picture and a result of a task  ->  the picture with what was found on it, as bytes of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.runtime.masks import from_run_lengths
+
+
+def draw(picture: Path, result: Mapping[str, Any], suffix: str = ".png") -> bytes:
+    """The picture as bytes of a .png, .jpg or .webp, with what `axtool.runtime.task.interpret` found: boxes and labels,
+    keypoints joined in their order, masks; or the best class in the corner.
+    """
+    import cv2
+
+    from axtool.inputs.images import read_image
+
+    image = np.ascontiguousarray(read_image(picture)[:, :, ::-1])
+    short = min(image.shape[:2])
+    if short < 480:  # labels need pixels to be read
+        factor = -(-480 // short)
+        image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_NEAREST)
+    else:
+        factor = 1
+    thick = max(1, min(image.shape[:2]) // 320)
+    for row in result.get("detections", ()):
+        if "mask" in row:
+            _tint(image, row["mask"], _COLOURS[row["index"] % len(_COLOURS)])
+    for row in result.get("detections", ()):
+        colour = _COLOURS[row["index"] % len(_COLOURS)]
+        x1, y1, x2, y2 = (round(v * factor) for v in row["box"])
+        cv2.rectangle(image, (x1, y1), (x2, y2), colour, thick)
+        _keypoints(image, np.array(row.get("keypoints", ())) * factor, colour, thick)
+        _write(image, f"{row['label']} {row['score']:.2f}", (x1, y1), colour, thick)
+    for row in result.get("classes", ())[:1]:
+        _write(image, f"{row['label']} {row['score']:.2f}", (0, 0), _COLOURS[0], thick)
+    return bytes(cv2.imencode(suffix, image)[1].tobytes())
+
+
+_COLOURS = (
+    (0, 158, 230), (178, 114, 0), (115, 158, 0), (66, 228, 240), (167, 121, 204), (233, 180, 86), (0, 94, 213),
+)  # fmt: skip
+
+
+def _tint(image: NDArray[np.uint8], mask: Mapping[str, Any], colour: tuple[int, int, int]) -> None:
+    """Half the colour where the mask is."""
+    import cv2
+
+    inside = from_run_lengths(mask["counts"], (mask["size"][0], mask["size"][1])).astype(np.uint8)
+    inside = cv2.resize(inside, image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
+    image[inside > 0] = image[inside > 0] // 2 + np.array(colour, np.uint8) // 2
+
+
+def _keypoints(image: NDArray[np.uint8], points: NDArray[Any], colour: tuple[int, int, int], thick: int) -> None:
+    """Dots of (k, 2 or 3) x, y, each joined to the next by a line."""
+    import cv2
+
+    dots = [(round(float(x)), round(float(y))) for x, y in points[:, :2]] if len(points) else []
+    for a, b in pairwise(dots):
+        cv2.line(image, a, b, colour, thick, cv2.LINE_AA)
+    for dot in dots:
+        cv2.circle(image, dot, 3 * thick, (255, 255, 255), -1, cv2.LINE_AA)
+        cv2.circle(image, dot, 2 * thick, colour, -1, cv2.LINE_AA)
+
+
+def _write(image: NDArray[np.uint8], text: str, at: tuple[int, int], colour: tuple[int, int, int], thick: int) -> None:
+    """Text on a filled box above `at`, or below where there is no room."""
+    import cv2
+
+    font, scale = cv2.FONT_HERSHEY_SIMPLEX, 0.5 * thick
+    (width, height), base = cv2.getTextSize(text, font, scale, thick)
+    x, y = max(0, min(at[0], image.shape[1] - width)), at[1]
+    top = y - height - base if y >= height + base else y
+    cv2.rectangle(image, (x, top), (x + width, top + height + base), colour, -1)
+    cv2.putText(image, text, (x, top + height), font, scale, (0, 0, 0), thick, cv2.LINE_AA)
