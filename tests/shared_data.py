@@ -17,6 +17,7 @@ SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 CASES = SHARED / "cases"
 MODELS = SHARED / "models"
 IMAGES = SHARED / "images"
+EXPORTS = SHARED.parent / "exports"  # of well-known architectures, in a folder beside that one
 RTOL, ATOL = 1e-4, 1e-5  # of the float path, where a case says nothing else
 
 needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the case files are not at hand")
