@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -60,7 +61,7 @@ class TensorInfo:
         """Sizes without the padding."""
         return tuple(size - before - after for size, (before, after) in zip(self.shape, self.padding, strict=True))
 
-    @property
+    @cached_property
     def inside(self) -> tuple[slice, ...]:
         """The slices that cut the padding off."""
         return tuple(

@@ -92,3 +92,44 @@ def test_a_kernel_that_fails_while_running_names_model_outputs_and_kernel(tiny_m
 def test_an_input_of_another_shape_is_refused_by_name(tiny_models: Tiny) -> None:
     with pytest.raises(ValueError, match="input 'image' wants 1x3x8x8, got 1x3x8x9"):
         op.load(tiny_models / "two.axm")(np.zeros((1, 3, 8, 9), np.float32))
+
+
+def front(loaded: op.LoadedSeq, image: np.ndarray) -> np.ndarray:
+    """The buffer that the device gets."""
+    buffer: np.ndarray = op.Seq(*loaded.operators[:3])(image)
+    return buffer
+
+
+def test_a_buffer_that_is_held_is_not_filled_again(tiny_models: Tiny, image: np.ndarray) -> None:
+    loaded = op.load(tiny_models / "two.axm")
+    first = front(loaded, image)
+    before = first.copy()
+    second = front(loaded, -image)
+    np.testing.assert_array_equal(first, before)
+    assert not np.array_equal(first, second)
+
+
+def test_a_buffer_that_nobody_holds_is_filled_again_with_the_same_padding(tiny_models: Tiny, image: np.ndarray) -> None:
+    loaded = op.load(tiny_models / "two.axm")
+    (lane,) = loaded.device.part.inputs
+    first = front(loaded, image)
+    address = first.ctypes.data
+    del first
+    again = front(loaded, -image)
+    assert again.ctypes.data == address
+    outside = np.ones(again.shape, bool)
+    outside[lane.info.inside] = False
+    assert outside.any()
+    assert (again[outside] == lane.info.zero_point).all()
+
+
+def test_a_view_of_a_buffer_holds_it_too(tiny_models: Tiny, image: np.ndarray) -> None:
+    loaded = op.load(tiny_models / "two.axm")
+    row = front(loaded, image)[0, 0]
+    before = row.copy()
+    front(loaded, -image)
+    np.testing.assert_array_equal(row, before)
+
+
+def test_floats_are_turned_as_a_view(tiny_models: Tiny, image: np.ndarray) -> None:
+    assert np.shares_memory(op.load(tiny_models / "two.axm").operators[0](image), image)

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 _KEPT = 4  # arrays that a pool remembers: a consumer that holds more than these gets fresh ones
 _FREE = 3  # references to an array that only the pool knows: the list, the loop's variable, the argument
@@ -20,8 +20,9 @@ _HUGE_PAGE = 2 << 20  # bytes
 class Pool:
     """Arrays of one shape. An array is free when no one but the pool refers to it or to a view of it."""
 
-    def __init__(self, shape: Sequence[int], dtype: DTypeLike = np.float32) -> None:
-        self._shape, self._dtype = tuple(shape), np.dtype(dtype)
+    def __init__(self, shape: Sequence[int], dtype: DTypeLike = np.float32, *, fill: ArrayLike | None = None) -> None:
+        """`fill` is what a new array holds; one that is handed out again holds what its user left in it."""
+        self._shape, self._dtype, self._fill = tuple(shape), np.dtype(dtype), fill
         self._arrays: list[NDArray[Any]] = []
         self._lock = Lock()
 
@@ -31,7 +32,13 @@ class Pool:
             for array in self._arrays:
                 if sys.getrefcount(array) == _FREE:
                     return array
+<<<<<<< HEAD
             array = new_array(self._shape, self._dtype)
+=======
+            array = np.empty(self._shape, self._dtype)
+            if self._fill is not None:
+                array[...] = self._fill
+>>>>>>> bec509a (op.load costs what the compiled model costs: views instead of transposed floats, device buffers reused, one class keeps what operators know of a model's tensors)
             if len(self._arrays) < _KEPT:
                 self._arrays.append(array)
             return array

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.device_part import DevicePart, Lane
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.sim.images import assign_pixels
@@ -15,46 +16,73 @@ from axtool.sim.images import assign_pixels
 Array = NDArray[Any]
 
 
-class NchwToNhwc(Operator):
-    """(n, c, h, w) -> (n, h, w, c) for each value of rank 4 in channel-first order; the others as they are."""
+class _OverLanes(Operator):
+    """An operator that does one thing to each of a model's inputs or outputs.
 
-    _lanes: tuple[Lane, ...]
+    What is known of them is worked out once: `padding` of every lane, and `scale` and `zero_point` of those that are
+    quantized, where one quantized per channel shows its first.
+    """
 
-    def __call__(self, *values: Array) -> Any:
-        return _one_or_many(
-            [_to_nhwc(lane, v) for lane, v in zip(self._lanes, _checked(self._lanes, values), strict=True)]
-        )
-
-
-class Quant(Operator):
-    """float32 -> numbers (1, h, w, c): clip(rint(x / scale + zero_point)) in float32."""
-
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
     _lanes: tuple[Lane, ...]
 
     def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
         self._lanes = tuple(lanes)
-        self.scale, self.zero_point = scales(self._lanes), zero_points(self._lanes)
+        quantized = [lane.info for lane in self._lanes if lane.tensor is not None]
+        self.padding = tuple(lane.info.padding for lane in self._lanes)
+        self.scale = tuple(float(np.ravel(info.scale)[0]) for info in quantized)
+        self.zero_point = tuple(int(np.ravel(info.zero_point)[0]) for info in quantized)
         super().__init__(name=name)
+
+
+class NchwToNhwc(_OverLanes):
+    """(n, c, h, w) -> (n, h, w, c) for each value of rank 4 in channel-first order; the others as they are.
+
+    It gives views: what is moved in memory are the bytes that `Pad` writes, not the floats.
+    """
+
+    def __call__(self, *values: Array) -> Any:
+        return _one_or_many(_channels_last(self._lanes, values))
+
+
+class Quant(_OverLanes):
+    """float32 -> numbers (1, h, w, c): clip(rint(x / scale + zero_point)) in float32."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
 
     def __call__(self, *values: Array) -> Any:
         return _one_or_many([lane.quantize(value) for lane, value in zip(self._lanes, values, strict=True)])
 
 
-class Pad(Operator):
+class _Padding(_OverLanes):
+    """What fills buffers of the device: those that nobody holds any more are filled again."""
+
+    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
+        super().__init__(lanes, name=name)
+        self._pools = [
+            None if lane.tensor is None else Pool(lane.info.shape, lane.info.dtype, fill=lane.info.zero_point)
+            for lane in self._lanes
+        ]
+
+    def padded(self, index: int, numbers: Array) -> Array:
+        """Numbers (1, h, w, c) of a lane in a buffer of its shape, the rest of which is the zero point."""
+        pool, info = self._pools[index], self._lanes[index].info
+        if pool is None or (numbers.shape == info.shape and numbers.flags.c_contiguous):
+            return numbers
+        buffer = pool.take()
+        assign_pixels(buffer[info.inside], numbers)
+        return buffer
+
+
+class Pad(_Padding):
     """Numbers -> the device's buffers, padded with the zero point."""
 
     padding: tuple[tuple[tuple[int, int], ...], ...]
-    _lanes: tuple[Lane, ...]
-
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        self._lanes = tuple(lanes)
-        self.padding = tuple(lane.info.padding for lane in self._lanes)
-        super().__init__(name=name)
 
     def __call__(self, *values: Array) -> Any:
-        return _one_or_many([pad(lane, value) for lane, value in zip(self._lanes, values, strict=True)])
+        if len(values) != len(self._lanes):
+            raise ValueError(f"the model takes {len(self._lanes)} inputs, got {len(values)}")
+        return _one_or_many([self.padded(index, value) for index, value in enumerate(values)])
 
 
 class AxRuntimeModel(Operator):
@@ -84,16 +112,10 @@ class AxRuntimeModel(Operator):
         return self._part.run(buffers)
 
 
-class Depad(Operator):
+class Depad(_OverLanes):
     """Buffers -> the numbers inside their padding."""
 
     padding: tuple[tuple[tuple[int, int], ...], ...]
-    _lanes: tuple[Lane, ...]
-
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        self._lanes = tuple(lanes)
-        self.padding = tuple(lane.info.padding for lane in self._lanes)
-        super().__init__(name=name)
 
     def __call__(self, buffers: Sequence[Array]) -> list[Array]:
         return [
@@ -102,32 +124,24 @@ class Depad(Operator):
         ]
 
 
-class Dequant(Operator):
+class Dequant(_OverLanes):
     """Numbers -> float32: (q - zero_point) * scale."""
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
-    _lanes: tuple[Lane, ...]
-
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        self._lanes = tuple(lanes)
-        self.scale, self.zero_point = scales(self._lanes), zero_points(self._lanes)
-        super().__init__(name=name)
 
     def __call__(self, numbers: Sequence[Array]) -> list[Array]:
         return [lane.dequantize(value) for lane, value in zip(self._lanes, numbers, strict=True)]
 
 
-class _AlignToModelOutput(Operator):
+class _AlignToModelOutput(_OverLanes):
     """float32 (n, h, w, c) -> the tensors of the source model, in its shapes and order of axes."""
 
     shapes: tuple[tuple[int, ...], ...]
-    _lanes: tuple[Lane, ...]
 
     def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        self._lanes = tuple(lanes)
+        super().__init__(lanes, name=name)
         self.shapes = tuple(lane.info.shape if lane.tensor is None else lane.tensor.onnx_shape for lane in self._lanes)
-        super().__init__(name=name)
 
     def __call__(self, values: Sequence[Array]) -> list[Array]:
         return [lane.align(value) for lane, value in zip(self._lanes, values, strict=True)]
@@ -140,23 +154,17 @@ class _ListUnpack(Operator):
         return _one_or_many(list(values))
 
 
-class QuantizeTransposePad(Operator):
-    """NchwToNhwc, Quant and Pad in one: quantized in the order that the model gives, then written to the buffer."""
+class QuantizeTransposePad(_Padding):
+    """NchwToNhwc, Quant and Pad in one."""
 
     padding: tuple[tuple[tuple[int, int], ...], ...]
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
-    _lanes: tuple[Lane, ...]
-
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        self._lanes = tuple(lanes)
-        self.padding = tuple(lane.info.padding for lane in self._lanes)
-        self.scale, self.zero_point = scales(self._lanes), zero_points(self._lanes)
-        super().__init__(name=name)
 
     def __call__(self, *values: Array) -> Any:
-        pairs = zip(self._lanes, _checked(self._lanes, values), strict=True)
-        return _one_or_many([pad(lane, lane.quantize(value)) for lane, value in pairs])
+        floats = _channels_last(self._lanes, values)
+        numbers = [lane.quantize(value) for lane, value in zip(self._lanes, floats, strict=True)]
+        return _one_or_many([self.padded(index, value) for index, value in enumerate(numbers)])
 
 
 def is_nchw(lane: Lane) -> bool:
@@ -164,27 +172,9 @@ def is_nchw(lane: Lane) -> bool:
     return lane.tensor is not None and lane.tensor.layout == "channel_first" and len(lane.tensor.onnx_shape) == 4
 
 
-def pad(lane: Lane, numbers: Array) -> Array:
-    """Numbers (1, h, w, c) in a buffer of the lane's shape, the rest of it the zero point."""
-    if lane.tensor is None or numbers.shape == lane.info.shape:
-        return numbers
-    buffer = np.full(lane.info.shape, lane.info.zero_point, numbers.dtype)
-    assign_pixels(buffer[lane.info.inside], numbers)
-    return buffer
-
-
-def scales(lanes: Sequence[Lane]) -> tuple[float, ...]:
-    """The scale of each lane that is quantized; of one quantized per channel, the first."""
-    return tuple(float(np.ravel(lane.info.scale)[0]) for lane in lanes if lane.tensor is not None)
-
-
-def zero_points(lanes: Sequence[Lane]) -> tuple[int, ...]:
-    """The zero point of each lane that is quantized; of one quantized per channel, the first."""
-    return tuple(int(np.ravel(lane.info.zero_point)[0]) for lane in lanes if lane.tensor is not None)
-
-
-def _to_nhwc(lane: Lane, value: Array) -> Array:
-    return np.ascontiguousarray(np.moveaxis(value, 1, -1)) if is_nchw(lane) else value
+def _channels_last(lanes: Sequence[Lane], values: Sequence[Any]) -> list[Array]:
+    pairs = zip(lanes, _checked(lanes, values), strict=True)
+    return [value.transpose(0, 2, 3, 1) if is_nchw(lane) else value for lane, value in pairs]
 
 
 def _checked(lanes: Sequence[Lane], values: Sequence[Any]) -> list[Array]:

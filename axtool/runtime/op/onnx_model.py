@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from axtool.artefact.stages import HostStage
 from axtool.runtime.model import HostSession
@@ -57,16 +57,20 @@ class OnnxModel(Operator):
     def __call__(self, *values: Any) -> Any:
         if len(values) != len(self.inputs):
             raise ValueError(f"the graph takes {len(self.inputs)} inputs ({', '.join(self.inputs)}), got {len(values)}")
-        known = {key: self._batched(key, np.asarray(value)) for key, value in zip(self.inputs, values, strict=True)}
+        known = {
+            key: array[None] if array.ndim == rank - 1 else array  # one picture, without its batch of one, gets it
+            for key, rank, array in zip(self.inputs, self._ranks, map(np.asarray, values), strict=True)
+        }
         for session in self._sessions:
             known |= session.run(known)
         results = [known[name] for name in self.outputs]
         return results[0] if len(results) == 1 else Unpacked(results)
 
-    def _batched(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """One picture, without its batch of one, gets it."""
-        spec = next((session.specs[name] for session in self._sessions if name in session.inputs), None)
-        return array[None] if spec is not None and array.ndim == len(spec.shape) - 1 else array
+    @cached_property
+    def _ranks(self) -> tuple[int, ...]:
+        """The number of axes of each input; -1 of one that the graph only hands on."""
+        read = {name: spec for one in self._sessions for name, spec in one.specs.items() if name in one.inputs}
+        return tuple(len(read[name].shape) if name in read else -1 for name in self.inputs)
 
 
 def _provider(name: str | None) -> str:
