@@ -32,13 +32,9 @@ class Pool:
             for array in self._arrays:
                 if sys.getrefcount(array) == _FREE:
                     return array
-<<<<<<< HEAD
             array = new_array(self._shape, self._dtype)
-=======
-            array = np.empty(self._shape, self._dtype)
             if self._fill is not None:
                 array[...] = self._fill
->>>>>>> bec509a (op.load costs what the compiled model costs: views instead of transposed floats, device buffers reused, one class keeps what operators know of a model's tensors)
             if len(self._arrays) < _KEPT:
                 self._arrays.append(array)
             return array
