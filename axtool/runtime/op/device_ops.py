@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,13 @@ class _OverLanes(Operator):
     quantized, where one quantized per channel shows its first.
     """
 
-    _lanes: tuple[Lane, ...]
+    _lanes: Sequence[Lane]
 
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        self._lanes = tuple(lanes)
+    def __post_init__(self) -> None:
         quantized = [lane.info for lane in self._lanes if lane.tensor is not None]
         self.padding = tuple(lane.info.padding for lane in self._lanes)
         self.scale = tuple(float(np.ravel(info.scale)[0]) for info in quantized)
         self.zero_point = tuple(int(np.ravel(info.zero_point)[0]) for info in quantized)
-        super().__init__(name=name)
 
 
 class NchwToNhwc(_OverLanes):
@@ -47,8 +46,8 @@ class NchwToNhwc(_OverLanes):
 class Quant(_OverLanes):
     """float32 -> numbers (1, h, w, c): clip(rint(x / scale + zero_point)) in float32."""
 
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
+    scale: tuple[float, ...] = field(init=False)
+    zero_point: tuple[int, ...] = field(init=False)
 
     def __call__(self, *values: Array) -> Any:
         return _one_or_many([lane.quantize(value) for lane, value in zip(self._lanes, values, strict=True)])
@@ -57,8 +56,8 @@ class Quant(_OverLanes):
 class _Padding(_OverLanes):
     """What fills buffers of the device: those that nobody holds any more are filled again."""
 
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        super().__init__(lanes, name=name)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._pools = [
             None if lane.tensor is None else Pool(lane.info.shape, lane.info.dtype, fill=lane.info.zero_point)
             for lane in self._lanes
@@ -77,7 +76,7 @@ class _Padding(_OverLanes):
 class Pad(_Padding):
     """Numbers -> the device's buffers, padded with the zero point."""
 
-    padding: tuple[tuple[tuple[int, int], ...], ...]
+    padding: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)
 
     def __call__(self, *values: Array) -> Any:
         if len(values) != len(self._lanes):
@@ -115,7 +114,7 @@ class AxRuntimeModel(Operator):
 class Depad(_OverLanes):
     """Buffers -> the numbers inside their padding."""
 
-    padding: tuple[tuple[tuple[int, int], ...], ...]
+    padding: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)
 
     def __call__(self, buffers: Sequence[Array]) -> list[Array]:
         return [
@@ -127,8 +126,8 @@ class Depad(_OverLanes):
 class Dequant(_OverLanes):
     """Numbers -> float32: (q - zero_point) * scale."""
 
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
+    scale: tuple[float, ...] = field(init=False)
+    zero_point: tuple[int, ...] = field(init=False)
 
     def __call__(self, numbers: Sequence[Array]) -> list[Array]:
         return [lane.dequantize(value) for lane, value in zip(self._lanes, numbers, strict=True)]
@@ -137,10 +136,10 @@ class Dequant(_OverLanes):
 class _AlignToModelOutput(_OverLanes):
     """float32 (n, h, w, c) -> the tensors of the source model, in its shapes and order of axes."""
 
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int, ...], ...] = field(init=False)
 
-    def __init__(self, lanes: Sequence[Lane], *, name: str = "") -> None:
-        super().__init__(lanes, name=name)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.shapes = tuple(lane.info.shape if lane.tensor is None else lane.tensor.onnx_shape for lane in self._lanes)
 
     def __call__(self, values: Sequence[Array]) -> list[Array]:
@@ -157,9 +156,9 @@ class _ListUnpack(Operator):
 class QuantizeTransposePad(_Padding):
     """NchwToNhwc, Quant and Pad in one."""
 
-    padding: tuple[tuple[tuple[int, int], ...], ...]
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
+    padding: tuple[tuple[tuple[int, int], ...], ...] = field(init=False)
+    scale: tuple[float, ...] = field(init=False)
+    zero_point: tuple[int, ...] = field(init=False)
 
     def __call__(self, *values: Array) -> Any:
         floats = _channels_last(self._lanes, values)
