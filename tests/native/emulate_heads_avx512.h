@@ -23,6 +23,10 @@ V each(Of of) {
   for (int i = 0; i < 16; ++i) made.lane[i] = of(i);
   return made;
 }
+inline F operator+(F a, F b) { return each<F>([&](int i) { return a.lane[i] + b.lane[i]; }); }
+inline F operator-(F a, F b) { return each<F>([&](int i) { return a.lane[i] - b.lane[i]; }); }
+inline F operator*(F a, F b) { return each<F>([&](int i) { return a.lane[i] * b.lane[i]; }); }
+inline F operator/(F a, F b) { return each<F>([&](int i) { return a.lane[i] / b.lane[i]; }); }
 }  // namespace emulated
 
 #define __m512 emulated::F
@@ -31,10 +35,6 @@ V each(Of of) {
 inline __m512 _mm512_set1_ps(float x) { return emulated::each<__m512>([&](int) { return x; }); }
 inline __m512 _mm512_loadu_ps(const float *p) { return emulated::each<__m512>([&](int i) { return p[i]; }); }
 inline void _mm512_storeu_ps(float *p, __m512 a) { std::memcpy(p, a.lane, sizeof a.lane); }
-inline __m512 _mm512_add_ps(__m512 a, __m512 b) { return emulated::each<__m512>([&](int i) { return a.lane[i] + b.lane[i]; }); }
-inline __m512 _mm512_sub_ps(__m512 a, __m512 b) { return emulated::each<__m512>([&](int i) { return a.lane[i] - b.lane[i]; }); }
-inline __m512 _mm512_mul_ps(__m512 a, __m512 b) { return emulated::each<__m512>([&](int i) { return a.lane[i] * b.lane[i]; }); }
-inline __m512 _mm512_div_ps(__m512 a, __m512 b) { return emulated::each<__m512>([&](int i) { return a.lane[i] / b.lane[i]; }); }
 inline __m512 _mm512_cvtepi32_ps(__m512i a) {
   return emulated::each<__m512>([&](int i) { return float(int32_t(a.lane[i])); });
 }

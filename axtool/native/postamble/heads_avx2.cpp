@@ -10,32 +10,29 @@
 namespace axtool::postamble {
 namespace avx2 {
 
-inline __m128i eight_bytes(const uint8_t *q) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(q)); }
-
-struct Wide {
+// vpermps reads the low three bits of an index and vpermilps the low two: the shifts leave nothing to mask.
+struct Lanes {
+  using Floats = __m256;
+  using Index = __m256i;
+  using Table = __m256;
   static constexpr int64_t kWidth = 8;
-  struct Affine {
-    explicit Affine(const Strip &s) : scale(_mm256_set1_ps(s.scale)), zero(_mm256_set1_ps(s.zero)) {}
-    void store(const uint8_t *q, float *out) const {
-      const __m256 real = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight_bytes(q)));
-      _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_sub_ps(real, zero), scale));
-    }
-    __m256 scale, zero;
-  };
-  // exp as a product of three tables. vpermps reads the low three bits of an index and vpermilps the low two, of which
-  // the first table, its four entries twice, has no more: the shifts leave nothing to mask.
-  struct Exponential {
+  static __m128i eight_bytes(const uint8_t *q) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(q)); }
+  static Floats set(float x) { return _mm256_set1_ps(x); }
+  static void store(float *out, Floats x) { _mm256_storeu_ps(out, x); }
+  static Floats real(const uint8_t *q) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight_bytes(q))); }
+  static Index index(const uint8_t *q) { return _mm256_cvtepu8_epi32(eight_bytes(q)); }
+  template <int kBits>
+  static Index shifted(Index u) { return _mm256_srli_epi32(u, kBits); }
+  static Table table(const float *eight) { return _mm256_loadu_ps(eight); }
+  static Floats look(Table in, Index u) { return _mm256_permutevar8x32_ps(in, u); }
+  static Floats look_four(Table in, Index u) { return _mm256_permutevar_ps(in, u); }
+};
+#include "postamble/heads_wide.inc"
+
+struct Wide : Functions {
+  struct Exponential : Functions::Exponential {
     static constexpr bool kSoftmax = true;
-    explicit Exponential(const Strip &s)
-        : high(_mm256_loadu_ps(s.factors.data())), middle(_mm256_loadu_ps(s.factors.data() + 8)),
-          low(_mm256_loadu_ps(s.factors.data() + 16)) {}
-    __m256 of(const uint8_t *q) const {
-      const __m256i u = _mm256_cvtepu8_epi32(eight_bytes(q));
-      const __m256 coarse = _mm256_mul_ps(_mm256_permutevar_ps(high, _mm256_srli_epi32(u, 6)),
-                                          _mm256_permutevar8x32_ps(middle, _mm256_srli_epi32(u, 3)));
-      return _mm256_mul_ps(coarse, _mm256_permutevar8x32_ps(low, u));
-    }
-    void store(const uint8_t *q, float *out) const { _mm256_storeu_ps(out, of(q)); }
+    using Functions::Exponential::Exponential;
 
     // over_their_sum with the lanes in a register; the values of a row of less than 88 are never stored before they are
     // divided.
@@ -80,8 +77,8 @@ struct Wide {
       }
       store_last(_mm256_mul_ps(end, share), count, out);
     }
-    // The values that no eight hold, added to the lanes: one alone comes from the table; more are the last of eight that
-    // overlap those before, and are turned to the first lanes.
+    // The values that no eight hold, added to the lanes: one alone comes from the table; more are the last of eight
+    // that overlap those before, and are turned to the first lanes.
     __m256 last(const float *table, const uint8_t *q, int64_t count, __m256 &lanes) const {
       const int64_t rest = count % 8;
       if (rest == 0) return lanes;
@@ -107,21 +104,6 @@ struct Wide {
       const __m256 pairs = _mm256_hadd_ps(lanes, lanes), fours = _mm256_hadd_ps(pairs, pairs);
       const __m128 sum = _mm_add_ss(_mm256_castps256_ps128(fours), _mm256_extractf128_ps(fours, 1));
       return _mm256_broadcastss_ps(_mm_div_ss(_mm_set_ss(1), sum));
-    }
-    __m256 high, middle, low;
-  };
-  struct Sigmoid : Exponential {
-    using Exponential::Exponential;
-    void store(const uint8_t *q, float *out) const {
-      const __m256 one = _mm256_set1_ps(1);
-      _mm256_storeu_ps(out, _mm256_div_ps(one, _mm256_add_ps(one, of(q))));
-    }
-  };
-  struct Tanh : Exponential {
-    using Exponential::Exponential;
-    void store(const uint8_t *q, float *out) const {
-      const __m256 one = _mm256_set1_ps(1), e = of(q);
-      _mm256_storeu_ps(out, _mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e)));
     }
   };
 };
