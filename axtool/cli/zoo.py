@@ -131,7 +131,7 @@ def build_command(
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.axm", help="Default: MODEL.axm.")] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Default: the config's first.")] = None,
     source: o.Source = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare with float on the validation data.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare with the labels, or with float.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Verify each step of the compiler.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Calibrating processes.")] = 1,
     force: Force = False,
@@ -154,12 +154,10 @@ def build_command(
     from axtool.options import options_of
     from axtool.report.built import built_document, built_text
     from axtool.runtime.op.load import input_size
-    from axtool.verify.check import Request
-    from axtool.verify.check import verify as compare_models
+    from axtool.verify.accuracy import measure
     from axtool.verify.expected import compare
-    from axtool.verify.judge import Limits
     from axtool.zoo.catalogue import find
-    from axtool.zoo.recipe import recipe_of, validation_of
+    from axtool.zoo.recipe import recipe_of
     from axtool.zoo.recipe_text import recipe_text
 
     entry = find(model)
@@ -179,8 +177,7 @@ def build_command(
         rows = None
         if verify:
             progress.step("verifying")
-            request = Request(path, recipe.model, validation_of(entry))
-            rows = compare(entry.config.expected, compare_models(request, Limits(), progress.count))
+            rows = compare(entry.config.expected, measure(entry, path, given=source, count=progress.count).figures)
     document = built_document(entry.config.name, compiled.artefact, path, script, rows, elapsed_s=progress.elapsed_s)
     if as_json:
         emit(document)

@@ -281,6 +281,7 @@ class ZooModel(Part):
     postamble: dict[str, Any] | None
     calibration: list[dict[str, Any]]
     validation: list[dict[str, Any]]
+    annotations: str = Field(description="A COCO file of labels; empty without one.")
     expected: list[dict[str, Any]]
     targets: list[str]
     notes: str

@@ -30,6 +30,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
         "postamble": {**config.postamble, "file": kernel and str(kernel)} if config.postamble else None,
         "calibration": [item.model_dump(mode="json") for item in config.calibration],
         "validation": [item.model_dump(mode="json") for item in config.validation],
+        "annotations": config.annotations,
         "expected": [item.model_dump(mode="json") for item in config.expected],
         "targets": config.targets,
         "notes": config.notes,
@@ -50,13 +51,10 @@ def entry_text(document: dict[str, Any]) -> str:
         f"  input       {shapes or 'as the file says'}; {chosen}",
         f"  calibration {'; '.join(_set(item) for item in document['calibration'])}",
         f"  validation  {'; '.join(_set(item) for item in document['validation']) or 'none'}",
+        *([f"  labels      {document['annotations']}"] if document["annotations"] else []),
         f"  targets     {', '.join(document['targets'])}",
     ]
-    for item in document["expected"]:
-        float_value = "" if item["float_value"] is None else f", float {item['float_value']:g}"
-        lines.append(
-            f"  expected    {item['metric']} at least {item['minimum']:g}{float_value} {item['note']}".rstrip()
-        )
+    lines += [f"  expected    {_figure(item)}" for item in document["expected"]]
     postamble = document["postamble"]
     if postamble is None:
         lines.append("  postamble   none: what follows the device runs in onnxruntime")
@@ -92,6 +90,14 @@ def _short(entry: Entry) -> str:
     if isinstance(source, UserSource):
         return "yours (--source)"
     return "bundled" if source.kind == "file" else f"{source.package}=={source.version}"
+
+
+def _figure(item: dict[str, Any]) -> str:
+    """What was measured, and what a build must reach."""
+    known = [("float", "float_value"), ("int8", "int8"), ("int8 with the kernel", "int8_kernel")]
+    measured = [f"{name} {item[key]:g}" for name, key in known if item[key] is not None]
+    note = f" ({item['note']})" if item["note"] else ""
+    return f"{item['metric']}{note} " + ", ".join([*measured, f"at least {item['minimum']:g}"])
 
 
 def _set(item: dict[str, Any]) -> str:

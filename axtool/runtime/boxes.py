@@ -41,8 +41,12 @@ def centres_to_corners(boxes: Boxes) -> Boxes:
 
 def matched(reference: Boxes, found: Boxes, limit: float = 0.5) -> int:
     """How many reference boxes have a partner of IoU >= limit among the found ones, each used once, best first."""
-    overlap = iou(reference, found)
-    count = 0
+    return pairs(iou(reference, found), limit)
+
+
+def pairs(overlap: NDArray[np.float64], limit: float) -> int:
+    """How many rows of an overlap (n, m) have a column of at least the limit, each used once, best first."""
+    overlap, count = overlap.copy(), 0
     while overlap.size and overlap.max() >= limit:
         row, column = np.unravel_index(int(overlap.argmax()), overlap.shape)
         overlap[row, :], overlap[:, column] = -1, -1

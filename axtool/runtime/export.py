@@ -19,9 +19,19 @@ DISTANCE_BINS = (16, 1)  # `reg_max` of the heads: YOLOv8 to YOLO12, and YOLO26,
 def task_of(export: Mapping[str, Any], outputs: Sequence[TensorSpec]) -> dict[str, Any]:
     """The task of a model whose user named none; empty where the outputs are not those of the exporter's task."""
     labels = list(export.get("names", ()))
-    if not labels or len(outputs) != 1:
+    if not labels or not outputs:
         return {}
-    shape = outputs[0].shape
+    shape, masks = outputs[0].shape, [spec.shape for spec in outputs[1:]]
+    if export.get("task") == "segment" and len(masks) == 1 and len(masks[0]) == 4 and len(shape) == 3:
+        if shape[1] == 4 + len(labels) + masks[0][1]:
+            made = {"kind": "segmentation", "decode": "yolo", "labels": labels, "classes": len(labels)}
+            return {**made, "coefficients": masks[0][1]}
+        return {}
+    if masks:
+        return {}
+    points, dims = export.get("kpt_shape", (0, 0))
+    if export.get("task") == "pose" and dims == 3 and shape[1:2] == (4 + len(labels) + 3 * points,) and len(shape) == 3:
+        return {"kind": "pose", "decode": "yolo", "labels": labels, "classes": len(labels), "keypoints": points}
     if export.get("task") == "detect" and len(shape) == 3 and shape[:2] == (1, 4 + len(labels)):
         return {"kind": "detection", "decode": "yolo", "labels": labels}
     if export.get("task") == "classify" and shape == (1, len(labels)):

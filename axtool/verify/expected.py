@@ -1,8 +1,8 @@
-"""Figures of a comparison against those that a zoo config expects  ->  what falls short."""
+"""Figures of a comparison, or of labelled pictures, against those that a zoo config expects  ->  what falls short."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from axtool.verify.check import Verdict
@@ -28,9 +28,8 @@ def measured(verdict: Verdict) -> dict[str, float]:
     return figures
 
 
-def compare(expected: Sequence[ExpectedLike], verdict: Verdict) -> list[dict[str, Any]]:
+def compare(expected: Sequence[ExpectedLike], figures: Mapping[str, float]) -> list[dict[str, Any]]:
     """One row a metric: what is wanted, what was measured, whether it is met."""
-    figures = measured(verdict)
     return [
         {
             "metric": item.metric,

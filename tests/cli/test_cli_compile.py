@@ -11,7 +11,10 @@ import pytest
 
 from axtool.artefact import axm
 from axtool.cli.compile_command import TASK_HELP
+from axtool.cli.task import task_of
+from axtool.errors import UsageError
 from axtool.runtime.detect import DECODERS
+from axtool.runtime.task import KINDS
 from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import axtool
@@ -243,8 +246,30 @@ def test_a_task_makes_the_users_own_model_draw(tiny_models: Tiny, onnx: Path, wo
     assert (ran.code, (work / "out.png").is_file(), "wrote out.png" in ran.err) == (0, True, True)
 
 
-def test_the_help_names_every_decoder() -> None:
-    assert [name for name in DECODERS if f"{name}" not in TASK_HELP] == []
+def test_the_help_names_every_decoder_and_kind_of_task() -> None:
+    assert [name for name in (*DECODERS, *KINDS) if name not in TASK_HELP] == []
+
+
+def test_a_pose_says_how_many_keypoints_it_has() -> None:
+    assert task_of("pose:yolo-anchored:17", "a,b") == {
+        "kind": "pose", "decode": "yolo-anchored", "keypoints": 17, "labels": ["a", "b"],
+    }  # fmt: skip
+    assert task_of("segmentation:yolo", None) == {"kind": "segmentation", "decode": "yolo"}
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("pose:yolo", "want how many keypoints"), ("pose:yolo:none", "want how many keypoints"),
+        ("pose:yolo:0", "want how many keypoints"), ("pose", "want the decoder of the outputs"),
+        ("segmentation:yolo:4", "a segmentation has no keypoints"),
+        ("detection:yolo:4", "a detection has no keypoints"),
+        ("pose:dbnet:4", "decoder 'dbnet' gives no pose"),
+    ],
+)  # fmt: skip
+def test_a_task_that_contradicts_itself_is_refused(task: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        task_of(task, None)
 
 
 def test_a_compiled_file_is_not_compiled_again(tiny_models: Tiny, work: Path) -> None:

@@ -148,3 +148,16 @@ def test_a_classifier_is_not_softmaxed_twice(tmp_path: Path, graph: str, picked:
     onnx.save(made, str(tmp_path / "m.onnx"))
     loaded = op.load(compiled(tmp_path / "m.onnx", tmp_path / "m.axm")).optimized()
     assert (kinds(loaded)[-1] == "ClassificationPostamble") is picked
+
+
+def test_a_pose_and_a_segmentation_have_tasks_where_the_outputs_are_theirs() -> None:
+    export = {"task": "pose", "names": ["a", "b"], "kpt_shape": [4, 3]}
+    made = task_of(export, outputs((1, 18, 10)))
+    assert (made["kind"], made["keypoints"], made["labels"]) == ("pose", 4, ["a", "b"])
+    assert task_of(export, outputs((1, 6, 10))) == {}
+    assert task_of({**export, "kpt_shape": [4, 2]}, outputs((1, 14, 10))) == {}
+    export = {"task": "segment", "names": ["a", "b"]}
+    made = task_of(export, outputs((1, 22, 10), (1, 16, 8, 8)))
+    assert (made["kind"], made["classes"], made["coefficients"]) == ("segmentation", 2, 16)
+    assert task_of(export, outputs((1, 22, 10), (1, 32, 8, 8))) == {}
+    assert task_of(export, outputs((1, 22, 10))) == {}

@@ -13,6 +13,7 @@ from axtool.errors import UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.spec import InputSpec
 from axtool.runtime.draw import draw
+from axtool.runtime.masks import from_run_lengths
 from axtool.runtime.task import check_task, completed, interpret
 from axtool.types import TensorSpec
 
@@ -184,3 +185,81 @@ def test_the_model_says_what_the_task_left_open(shape: tuple[int, ...]) -> None:
     assert completed({"kind": "detection", "decode": "centerface"}, [image], outputs)["outputs"] == ["a", "b"]
     given = {"kind": "detection", "decode": "yolox", "size": [32, 32]}
     assert completed(given, [image], outputs) == given
+
+
+def pose(anchored: bool = False) -> dict[str, np.ndarray]:
+    """A box with two keypoints, the second one less sure."""
+    row = np.array([*CENTRE, *([0.95] if anchored else []), 0, 0.95, 0, 22, 12, 0.9, 70, -4, 0.3], np.float32)
+    return {
+        "y": np.stack([np.zeros_like(row), row])[None] if anchored else np.stack([np.zeros_like(row), row], 1)[None]
+    }
+
+
+def segmentation() -> dict[str, np.ndarray]:
+    """A box whose mask is the left half of the input; prototypes come first."""
+    prototypes = np.ones((1, 2, 16, 24), np.float32)
+    prototypes[0, 1, :, 10:] = -3
+    row = np.array([*CENTRE, 0, 0.9, 0, 0.5, 1], np.float32)
+    return {"masks": prototypes, "y": np.stack([np.zeros_like(row), row], 1)[None]}
+
+
+POSE = {"kind": "pose", "decode": "yolo", "classes": 3, "keypoints": 2, "labels": ["a", "b", "c"]}
+SEGMENTATION = {"kind": "segmentation", "decode": "yolo", "classes": 3, "size": [64, 96], "labels": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+def test_a_pose_has_its_keypoints_in_the_picture_also_those_outside_of_it(anchored: bool) -> None:
+    placement = Preparation(size=(64, 96), resize="letterbox").place(32, 48)  # a picture half as large
+    task = {**POSE, "decode": "yolo-anchored"} if anchored else POSE
+    (row,) = interpret(task, pose(anchored), placement)["detections"]
+    assert (row["label"], row["box"]) == ("b", [10, 5, 30, 20])
+    assert np.allclose(row["keypoints"], [[11, 6, 0.9], [35, -2, 0.3]])
+
+
+def test_a_mask_is_of_the_pixels_of_the_picture_inside_the_box() -> None:
+    placement = Preparation(size=(64, 96), resize="letterbox").place(32, 48)
+    result = interpret(SEGMENTATION, segmentation(), placement)
+    (row,) = result["detections"]
+    assert (result["kind"], row["mask"]["size"]) == ("segmentation", [32, 48])
+    mask = from_run_lengths(row["mask"]["counts"], (32, 48))
+    assert mask[5:20, 10:20].all()
+    assert mask.sum() == 15 * 10
+
+
+def test_without_a_picture_masks_are_of_the_models_input() -> None:
+    (row,) = interpret(SEGMENTATION, segmentation())["detections"]
+    assert row["mask"]["size"] == [64, 96]
+    assert completed({"kind": "segmentation"}, [TensorSpec("x", (1, 3, 64, 96), "float32")], [])["size"] == [64, 96]
+
+
+@pytest.mark.parametrize(
+    ("task", "outputs", "said"),
+    [
+        ({**POSE, "keypoints": 3}, pose(), "not those of a yolo model"),
+        (SEGMENTATION, pose(), "not those of a yolo model"),
+        ({**SEGMENTATION, "classes": 4}, segmentation(), "not those of a yolo model"),
+        ({**POSE, "decode": "dbnet"}, pose(), "decoder 'dbnet' gives no pose"),
+        ({**SEGMENTATION, "decode": "centerface"}, segmentation(), "gives no segmentation"),
+        ({"kind": "pose", "decode": "yolo"}, pose(), "a pose wants `keypoints`"),
+    ],
+)
+def test_a_pose_or_a_segmentation_that_the_outputs_cannot_be_is_refused(
+    task: dict[str, Any], outputs: dict[str, np.ndarray], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        interpret(task, outputs)
+
+
+@pytest.mark.parametrize(("task", "outputs"), [(POSE, pose()), (SEGMENTATION, segmentation())])
+def test_keypoints_and_masks_are_drawn_beyond_the_box(
+    tmp_path: Path, task: dict[str, Any], outputs: dict[str, np.ndarray]
+) -> None:
+    picture = tmp_path / "grey.png"
+    cv2.imwrite(str(picture), np.full((64, 96, 3), 90, np.uint8))
+    result = interpret(task, outputs)
+    (row,) = result["detections"]
+    box_alone = {**result, "detections": [{k: v for k, v in row.items() if k not in ("keypoints", "mask")}]}
+    full, plain = (cv2.imdecode(np.frombuffer(draw(picture, r), np.uint8), 1) for r in (result, box_alone))
+    changed = np.abs(full.astype(int) - plain).max(2) > 0
+    y, x = (int(v * full.shape[0] / 64) for v in (30, 25))  # in the mask, and on no line of the box
+    assert changed[y, x] if "mask" in row else changed.sum() > 50

@@ -91,7 +91,8 @@ def test_classes_agree_by_the_best_one() -> None:
 
 def test_an_expected_figure_that_was_not_measured_is_not_met() -> None:
     verdict = Verdict("all", 1, (noisy(30),))
-    rows = compare([Expected(metric="found_share", minimum=0.1), Expected(metric="sqnr_db", minimum=20)], verdict)
+    wanted = [Expected(metric="found_share", minimum=0.1), Expected(metric="sqnr_db", minimum=20)]
+    rows = compare(wanted, measured(verdict))
     assert [(row["metric"], row["met"]) for row in rows] == [("found_share", False), ("sqnr_db", True)]
     assert measured(verdict)["sqnr_db"] == pytest.approx(30)
 

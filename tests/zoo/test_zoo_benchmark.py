@@ -56,7 +56,7 @@ def test_without_optimizing_and_kernel_every_operator_has_its_row(words: tuple[s
 
 
 def test_a_picture_of_ones_own_may_be_timed(words: tuple[str, ...]) -> None:
-    picture = find("digits-v8det").file("detection/digits/validation/00.png")
+    picture = find("digits-v8det").file("detection/digits/scenes/000.webp")
     assert axzoo(*words, picture, "--json").document["picture"] == str(picture)
 
 
