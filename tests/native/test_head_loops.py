@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from axtool.runtime.mega.byte_functions import native_module
+
 ROOT = Path(__file__).resolve().parents[2]
+PREFIX = {"heads": "heads", "labels": "labels", "bytes": "loops"}  # of the name of the loops in a file
 NATIVE, TESTS = ROOT / "axtool" / "native", ROOT / "tests" / "native"
 
 
 def built(folder: Path, compiler: str, family: str, loops: str, *flags: str) -> Path:
     """The program that compares the loops of a file with the portable ones."""
     program = folder / loops
-    common = ["-std=c++17", "-O2", "-ffp-contract=off", f"-I{NATIVE}", f"-DLOOPS={family}_{loops}"]
+    common = ["-std=c++17", "-O2", "-ffp-contract=off", f"-I{NATIVE}", f"-DLOOPS={PREFIX[family]}_{loops}"]
     objects = []
     for source, own in (
         (TESTS / f"{family}_main.cpp", ()),
@@ -54,7 +57,16 @@ def test_the_64_byte_vectors_of_avx512_give_the_labels_of_the_portable_loops(tmp
     assert run([str(program)]) == "avx512: the same bits\n"
 
 
-@pytest.mark.parametrize("family", ["heads", "labels"])
+def test_avx512_gives_the_bytes_of_the_portable_loops(tmp_path: Path) -> None:
+    native = native_module()
+    if native is None or "avx2" not in native.postamble_backends():
+        pytest.skip("needs a CPU with AVX2")
+    header = TESTS / "emulate_bytes_avx512.h"
+    program = built(tmp_path, x86_compiler(), "bytes", "avx512", "-mavx2", "-include", str(header))
+    assert run([str(program)]) == "avx512: the same bits\n"
+
+
+@pytest.mark.parametrize("family", sorted(PREFIX))
 def test_neon_gives_the_bits_of_the_portable_loops(family: str, tmp_path: Path) -> None:
     compiler, qemu = shutil.which("aarch64-linux-gnu-g++"), shutil.which("qemu-aarch64")
     if compiler is None or qemu is None:

@@ -30,6 +30,8 @@ static std::vector<const Loops *> all_loops() {
 #if defined(__x86_64__)
   if (isa_available(Isa::avx2)) found.push_back(&loops_avx2);
   if (isa_available(Isa::avx512vnni)) found.push_back(&loops_avx512);
+#elif defined(__aarch64__)
+  found.push_back(&loops_neon);
 #endif
   return found;
 }

@@ -48,6 +48,6 @@ struct Loops {
                 const Floats &);
 };
 
-extern const Loops loops_portable, loops_avx2, loops_avx512;
+extern const Loops loops_portable, loops_avx2, loops_avx512, loops_neon;
 
 }  // namespace axtool::postamble
