@@ -7,6 +7,7 @@ artefact gives the same bytes. The reader checks everything before it uses anyth
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,7 +28,7 @@ from axtool.artefact.stages import Artefact, DeviceStage, HostStage
 from axtool.config import is_special, refuse_special, write_whole
 from axtool.errors import AxError, UsageError, plural
 
-__all__ = ["Artefact", "DeviceStage", "HostStage", "is_axm", "pack", "read", "write"]
+__all__ = ["Artefact", "DeviceStage", "HostStage", "is_axm", "pack", "read", "read_bytes", "write"]
 
 MAX_HEADER_BYTES = 100_000_000  # what the safetensors format itself allows
 
@@ -64,7 +65,26 @@ def pack(artefact: Artefact) -> bytes:
 
 def read(path: Path) -> Artefact:
     """The artefact in a file. Raises UsageError, with the reason, for anything that is not a whole .axm file."""
-    manifest, blobs = _open(path)
+    return _artefact(path, *_open_tensors(path))
+
+
+def read_bytes(data: bytes, where: Path) -> Artefact:
+    """The artefact in the bytes of a file; `where` is what errors name. Raises as `read`."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    if not _begins(data[:9]):
+        _refuse(where, "it does not begin as one")
+    try:
+        blobs = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        _refuse(where, str(error), error)
+    return _artefact(where, header.get("__metadata__") or {}, blobs)
+
+
+def _artefact(path: Path, metadata: Mapping[str, str], blobs: Blobs) -> Artefact:
+    manifest = _manifest(path, metadata)
     try:
         target = str(manifest.target.get("name", ""))
         stages = tuple(unpack_stage(i, entry, target, blobs) for i, entry in enumerate(manifest.stages))
@@ -99,11 +119,14 @@ def is_axm(path: Path) -> bool:
             head = file.read(9)
     except OSError:
         return False
+    return _begins(head)
+
+
+def _begins(head: bytes) -> bool:
     return len(head) == 9 and head[8:] == b"{" and 0 < int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES
 
 
-def _open(path: Path) -> tuple[Manifest, Blobs]:
-    metadata, blobs = _open_tensors(path)
+def _manifest(path: Path, metadata: Mapping[str, str]) -> Manifest:
     if set(metadata) != {"axm"}:
         _refuse(path, "a safetensors file, but without the one metadata key 'axm'")
     try:
@@ -119,7 +142,7 @@ def _open(path: Path) -> tuple[Manifest, Blobs]:
             code="axm-version",
         )
     try:
-        return Manifest.model_validate(document), blobs
+        return Manifest.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

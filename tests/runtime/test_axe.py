@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -100,3 +101,51 @@ def test_a_broken_member_and_wrong_fields_are_refused(tmp_path: Path) -> None:
         op.load(path)
     with pytest.raises(AxError, match=r"letterbox: .*widht"):
         op.load(write(path, 'format = 1\npipeline = {operator = "letterbox", fields = {widht = 3}}'))
+
+
+def test_what_was_said_of_a_pipeline_comes_back(tmp_path: Path) -> None:
+    said = {"name": "Nano", "description": 'finds "all"', "task": "pose"}
+    op.seq(op.pack()).save_axe(tmp_path / "x.axe", **said)
+    assert op.load(tmp_path / "x.axe").about == said
+    op.seq(op.pack()).save_axe(tmp_path / "y.axe")
+    assert op.load(tmp_path / "y.axe").about == {"task": "detection"}
+    assert op.seq(op.pack()).about == {}
+
+
+def test_another_suffix_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"x\.zip: a saved pipeline is named \.axe"):
+        op.seq(op.pack()).save_axe(tmp_path / "x.zip")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
+    op.seq(op.pack()).save_axe(tmp_path / "x.axe")
+    with pytest.raises(AxError, match="there"):
+        op.seq(op.identity()).save_axe(tmp_path / "x.axe")
+    op.seq(op.identity()).save_axe(tmp_path / "x.axe", force=True)
+    assert [type(step) for step in op.load(tmp_path / "x.axe").operators] == [op.Identity]
+
+
+def test_a_file_cannot_say_where_to_write(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Dumper cannot be saved: it belongs to this machine"):
+        op.seq(op.dumper(tmp_path)).save_axe(tmp_path / "x.axe")
+    dumper = f'{{operator = "dumper", fields = {{folder = "{tmp_path}"}}}}'
+    text = f'format = 1\npipeline = {{operator = "seq", steps = [{dumper}]}}'
+    with pytest.raises(AxError, match="no operator 'dumper'"):
+        op.load(write(tmp_path / "y.axe", text))
+
+
+def test_a_model_that_is_none_is_refused_by_the_name_of_its_member(tiny_models: Tiny, tmp_path: Path) -> None:
+    text = 'format = 1\npipeline = {operator = "seq", steps = [{operator = "load", model = "m.axm"}]}'
+    whole = (tiny_models / "two.axm").read_bytes()
+    for data in (b"", b"no model at all", whole[:200], whole[:-1], whole[:8] + b"}" + whole[9:]):
+        with pytest.raises(AxError, match=r"x\.axe/m\.axm: not an \.axm file"):
+            op.load(write(tmp_path / "x.axe", text, **{"m.axm": data}))
+
+
+def test_models_are_read_without_a_temporary_file(
+    tiny_models: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op.seq(op.load(tiny_models / "two.axm"), op.pack()).save_axe(tmp_path / "x.axe")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert isinstance(op.load(tmp_path / "x.axe").operators[0], op.LoadedSeq)

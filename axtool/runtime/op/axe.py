@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import tempfile
 import tomllib
 import zipfile
 import zlib
@@ -35,18 +34,24 @@ MAX_TOML_BYTES = 1 << 20
 MAX_MODEL_BYTES = 1 << 30
 MAX_MEMBERS = 64
 MAX_DEPTH = 16
+ABOUT = ("name", "description", "task")  # what a file says of its pipeline, for people
 GROUPS: Mapping[str, type[Operator]] = {"seq": Seq, "par": Par, "for_each": ForEach}
 
 
-def save(pipeline: Seq, file: str | Path, *, force: bool = False) -> None:
-    """Write a pipeline. Raises ValueError naming the operator that cannot be saved; files as `write_whole`."""
+def save(pipeline: Seq, path: str | Path, about: Mapping[str, str], *, force: bool = False) -> None:
+    """Write a pipeline and what is said about it. Raises ValueError for a file that is not named .axe, and naming the
+    operator that cannot be saved; files as `write_whole`.
+    """
+    if Path(path).suffix != ".axe":
+        raise ValueError(f"{path}: a saved pipeline is named .axe, op.load tells it by that")
     models: dict[str, bytes] = {}
-    text = f"format = {FORMAT}\npipeline = {_toml(_entry(pipeline, models))}\n"
+    said = "".join(f"{key} = {_toml(about[key])}\n" for key in ABOUT if about.get(key))
+    text = f"format = {FORMAT}\n{said}pipeline = {_toml(_entry(pipeline, models))}\n"
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for member, data in {PIPELINE: text.encode(), **models}.items():
             archive.writestr(zipfile.ZipInfo(member), data)  # ZipInfo's date is fixed: same pipeline, same bytes
-    write_whole(Path(file), buffer.getvalue(), force=force)
+    write_whole(Path(path), buffer.getvalue(), force=force)
 
 
 def load_axe(file: Path, *, engine: str = "native", threads: int = 1) -> Seq:
@@ -57,6 +62,9 @@ def load_axe(file: Path, *, engine: str = "native", threads: int = 1) -> Seq:
             document = tomllib.loads(_read(archive, members, PIPELINE, MAX_TOML_BYTES).decode())
             if document.get("format") != FORMAT:
                 raise ValueError(f"{PIPELINE}: format {document.get('format')!r}, this version reads {FORMAT}")
+            about = {key: document[key] for key in ABOUT if key in document}
+            if not all(isinstance(value, str) for value in about.values()):
+                raise ValueError(f"{PIPELINE}: {', '.join(about)}: want strings")
             made = _Reader(file, archive, members, engine, threads).operator(document.get("pipeline"), 0)
     except FileNotFoundError:
         raise UsageError("no such file", where=str(file), hint="check the path", code="file-not-found") from None
@@ -66,6 +74,7 @@ def load_axe(file: Path, *, engine: str = "native", threads: int = 1) -> Seq:
         ) from error
     if not isinstance(made, Seq):
         raise UsageError("the outermost operator is no sequence", where=str(file), hint="write it with save_axe()")
+    made.about = about
     return made
 
 
@@ -86,6 +95,10 @@ def _entry(operator: Operator, models: dict[str, bytes]) -> dict[str, Any]:
                 **named,
             }
     cls = type(operator)
+    if not cls.portable:
+        raise ValueError(
+            f"{cls.__name__} cannot be saved: it belongs to this machine or to a loaded model; leave it out"
+        )
     if cls._writes_init or registered(snake_case(cls.__name__)) is not cls:
         raise ValueError(f"{cls.__name__} cannot be saved: only operators made from their fields, models and sequences")
     fields: dict[str, Any] = {}
@@ -198,7 +211,7 @@ class _Reader:
             more = {"iter": str(entry["iter"])} if kind == "for_each" and "iter" in entry else {}
             return GROUPS[kind](*[self.operator(step, depth + 1) for step in steps], name=name, **more)
         cls = registered(kind)
-        if cls is None or cls._writes_init:
+        if cls is None or cls._writes_init or not cls.portable:
             raise ValueError(f"there is no operator {kind!r}; {nearest(kind, registered_names())}")
         fields = entry.get("fields", {})
         if not isinstance(fields, dict):
@@ -213,9 +226,6 @@ class _Reader:
         if declared is not None and not isinstance(declared, dict):
             raise ValueError(f"postamble is {declared!r}, want a table")
         postamble = None if declared is None else Postamble(**declared)
-        data = _read(self.archive, self.members, str(entry.get("model")), MAX_MODEL_BYTES)
-        with tempfile.NamedTemporaryFile(suffix=".axm") as copy:
-            copy.write(data)
-            copy.flush()
-            artefact = axm.read(Path(copy.name))
+        member = str(entry.get("model"))
+        artefact = axm.read_bytes(_read(self.archive, self.members, member, MAX_MODEL_BYTES), self.file / member)
         return sequence_of(artefact, self.file, postamble, name=name, engine=self.engine, threads=self.threads)

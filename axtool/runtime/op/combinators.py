@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from axtool.runtime import geometry
@@ -26,6 +27,7 @@ class Seq(Operator):
     """
 
     steps: tuple[Operator, ...]
+    about: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, *operators: Step, name: str = "") -> None:
         self.steps = tuple(_spread(operators))
@@ -93,13 +95,18 @@ class Seq(Operator):
 
         return tuple(fused(steps))
 
-    def save_axe(self, file: str | Path, *, force: bool = False) -> None:
-        """Write the pipeline with its compiled models; `op.load` builds it again. Raises ValueError naming an operator
-        that cannot be saved, and for a file that is there unless `force`.
+    def save_axe(
+        self, path: str | Path, *, name: str = "", description: str = "", task: str = "detection", force: bool = False
+    ) -> None:
+        """Write the pipeline with its compiled models; `op.load` builds it again.
+
+        `name`, `description` and `task` are for people: the loaded pipeline has them in `about`. Raises ValueError for
+        a file that is not named .axe, naming an operator that cannot be saved, and for a file that is there unless
+        `force`.
         """
         from axtool.runtime.op import axe  # it knows models, of which this module knows nothing
 
-        axe.save(self, file, force=force)
+        axe.save(self, path, {"name": name, "description": description, "task": task}, force=force)
 
     def __repr__(self) -> str:
         return _block(type(self).__name__, self.name, self.operators)

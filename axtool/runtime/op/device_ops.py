@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class _OverLanes(Operator):
     """
 
     _lanes: Sequence[Lane]
+    portable: ClassVar[bool] = False  # a model is saved as a whole
 
     def __post_init__(self) -> None:
         quantized = [lane.info for lane in self._lanes if lane.tensor is not None]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Dumper(Operator):
 
     folder: str | Path
     stem: str = "frame"
+    portable: ClassVar[bool] = False  # a file that one is given must not say where to write
 
     def __post_init__(self) -> None:
         self._next = 0

@@ -26,6 +26,7 @@ class Operator:
 
     name: str = field(default="", kw_only=True)
     postamble_slot: ClassVar[str | None] = None
+    portable: ClassVar[bool] = True  # whether an .axe file may hold it
     _writes_init: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
