@@ -18,6 +18,10 @@ CASES = SHARED / "cases"
 MODELS = SHARED / "models"
 IMAGES = SHARED / "images"
 EXPORTS = SHARED.parent / "exports"  # of well-known architectures, in a folder beside that one
+YOURS = {  # of zoo entries whose model the user brings
+    "retinaface-mnet025-640": MODELS / "retinaface_mnet025_640.onnx",
+    "ssd-face-512": MODELS / "faceapi_ssdmnv1_512_decoded.onnx",
+}
 RTOL, ATOL = 1e-4, 1e-5  # of the float path, where a case says nothing else
 
 needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the case files are not at hand")

@@ -29,7 +29,7 @@ def task_of(task: str | None, labels: str | None) -> dict[str, Any]:
     if kind == "classification" and decode:
         raise UsageError(f"--task {task}: a classification has no decoder", hint=HINT, code="bad-task")
     if kind in OBJECTS and not decode:
-        hint = ", ".join(f"{kind}:{name}" for name in (DECODERS if kind == "detection" else WITH_MORE))
+        hint = ", ".join(f"{kind}:{name}" for name in WITH_MORE.get(kind, DECODERS))
         raise UsageError(f"--task {kind}: want the decoder of the outputs", hint=hint, code="bad-task")
     if kind == "pose" or keypoints:
         if kind != "pose" or not keypoints.isdecimal() or len(keypoints) > 4 or int(keypoints) < 1:

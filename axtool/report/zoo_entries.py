@@ -42,6 +42,7 @@ def entry_text(document: dict[str, Any]) -> str:
     """The licence first: it decides whether the model may be used at all."""
     source = document["source"]
     shapes = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in document["input_shapes"].items())
+    shapes = forms_text(UserSource.model_validate(source).inputs) if source["kind"] == "user" else shapes
     chosen = prepared_text(effective(document["preparation"] or None))
     lines = [
         f"{document['name']}: {document['title']}",
@@ -80,7 +81,6 @@ def _source_lines(source: dict[str, Any]) -> list[str]:
     wanted = UserSource.model_validate(source)
     return [
         f"  source      yours, as --source FILE: {wanted.get}",
-        f"  its inputs  {forms_text(wanted.inputs)}",
         f"  its outputs {forms_text(wanted.outputs)}",
     ]
 

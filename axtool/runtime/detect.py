@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime.boxes import centres_to_corners
+from axtool.runtime.detect_heads import decode_retina_face, decode_ssd, decode_yolact
 from axtool.runtime.found import Arrays, Found
 
 
@@ -114,6 +115,9 @@ DECODERS: Mapping[str, Callable[[Mapping[str, Any], Arrays, float], Found]] = {
     "yolox": decode_yolox,
     "centerface": decode_centerface,
     "dbnet": decode_dbnet,
+    "retinaface": decode_retina_face,
+    "ssd": decode_ssd,
+    "yolact": decode_yolact,
 }
 
 

@@ -25,7 +25,10 @@ from axtool.types import TensorSpec
 TOP = 5
 OBJECTS = ("detection", "pose", "segmentation")
 KINDS = ("classification", *OBJECTS)
-WITH_MORE = ("yolo", "yolo-anchored")  # decoders that give keypoints and masks
+WITH_MORE = {  # decoders that give keypoints, and masks
+    "pose": ("yolo", "yolo-anchored", "retinaface"), "segmentation": ("yolo", "yolo-anchored", "yolact"),
+}  # fmt: skip
+_SIZED = ("yolox", "retinaface", "ssd", "yolact")  # decoders that want the size of the model's input
 
 
 def check_task(task: Mapping[str, Any]) -> None:
@@ -36,8 +39,8 @@ def check_task(task: Mapping[str, Any]) -> None:
     if kind in OBJECTS and decode not in DECODERS:
         hint = nearest(decode, list(DECODERS))
         raise UsageError(f"there is no decoder '{decode}'", hint=hint, code="bad-task")
-    if kind in ("pose", "segmentation") and decode not in WITH_MORE:
-        hint = f"those that do: {', '.join(WITH_MORE)}"
+    if decode not in WITH_MORE.get(kind, (decode,)):
+        hint = f"those that do: {', '.join(WITH_MORE[kind])}"
         raise UsageError(f"decoder '{decode}' gives no {kind}", hint=hint, code="bad-task")
     if kind == "pose" and not task.get("keypoints"):
         raise UsageError("a pose wants `keypoints`, how many there are", hint="keypoints: 17", code="bad-task")
@@ -55,7 +58,7 @@ def check_task(task: Mapping[str, Any]) -> None:
 def completed(task: Mapping[str, Any], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> dict[str, Any]:
     """A task with what its decoder needs from the model, where it does not say it: the input's size, the outputs."""
     made = dict(task)
-    sized = made.get("decode") == "yolox" or made.get("kind") == "segmentation"
+    sized = made.get("decode") in _SIZED or made.get("kind") == "segmentation"
     if sized and not made.get("size") and inputs and len(inputs[0].shape) == 4:
         _, a, b, c = inputs[0].shape
         made["size"] = [b, c] if a in (1, 3) else [a, b]

@@ -79,40 +79,49 @@ def _behind(task: Mapping[str, Any]) -> tuple[Call, ...]:
 
 def _objects(task: Mapping[str, Any]) -> tuple[Call, ...]:
     """From the outputs to objects."""
-    once = Call("nms", float(task.get("iou", 0.5)))
+    decoder, once = _decoder(task), Call("nms", float(task.get("iou", 0.5)))
+    rows, prototypes = Call("itemgetter", 0), Call("itemgetter", 1)
     if task["kind"] == "detection":
-        return _decoder(task), once, Call("to_image_space"), Call("ax_detection")
-    algo, classes = _ALGOS[str(task["decode"])], int(task.get("classes") or len(task.get("labels", ())))
+        picked = [rows] if task["decode"] == "yolact" else []
+        return decoder, *picked, once, Call("to_image_space"), Call("ax_detection")
     if task["kind"] == "pose":
         points = int(task["keypoints"])
-        return (
-            Call("decode_pose", algo, points, THRESHOLD, num_classes=classes), once,
-            Call("to_image_space", keypoint_cols=[6 + 3 * point for point in range(points)]),
-            Call("ax_pose", points),
-        )  # fmt: skip
-    masks = int(task.get("coefficients") or 32)
-    rows, prototypes = Call("itemgetter", 0), Call("itemgetter", 1)
+        columns = [6 + 3 * point for point in range(points)]
+        return decoder, once, Call("to_image_space", keypoint_cols=columns), Call("ax_pose", points)
+    masks = Call("proto_to_mask", num_mask_coeffs=_coefficients(task))
     return (
-        Call("decode_segmentation", algo, classes, masks, THRESHOLD),
+        decoder,
         Call("par", Call("seq", rows, once), prototypes),
-        Call("par", Call("seq", rows, Call("to_image_space")), Call("proto_to_mask", num_mask_coeffs=masks)),
+        Call("par", Call("seq", rows, Call("to_image_space")), masks),
         Call("ax_segmentation"),
     )
 
 
 def _decoder(task: Mapping[str, Any]) -> Call:
     """What makes rows of the outputs, by the task's `decode`."""
-    count = len(task.get("labels", ()))
+    kind, decode = task["kind"], str(task["decode"])
+    classes = int(task.get("classes") or len(task.get("labels", ())))
+    if decode in _ALGOS and kind == "pose":
+        return Call("decode_pose", _ALGOS[decode], int(task["keypoints"]), THRESHOLD, num_classes=classes)
+    if decode in _ALGOS and kind == "segmentation":
+        return Call("decode_segmentation", _ALGOS[decode], classes, _coefficients(task), THRESHOLD)
     decoders = {
-        "yolo": Call("decode_detections", "yolov8", int(task.get("classes", count)), THRESHOLD),
-        "yolo-anchored": Call("decode_detections", "yolov5", count, THRESHOLD),
+        "yolo": Call("decode_detections", "yolov8", classes, THRESHOLD),
+        "yolo-anchored": Call("decode_detections", "yolov5", classes, THRESHOLD),
         "yolox": Call(
-            "decode_detections", "yolox", count, THRESHOLD, strides=list(task.get("strides", (8, 16, 32)))
+            "decode_detections", "yolox", classes, THRESHOLD, strides=list(task.get("strides", (8, 16, 32)))
         ),
         "centerface": Call("decode_center_face", THRESHOLD),
         "dbnet": Call("decode_dbnet", THRESHOLD, task.get("mask_threshold", 0.3), task.get("unclip", 1.5)),
+        "retinaface": Call("decode_retina_face", THRESHOLD, **({"keypoint_scores": True} if kind == "pose" else {})),
+        "ssd": Call("decode_ssd", THRESHOLD),
+        "yolact": Call("decode_yolact", THRESHOLD),
     }  # fmt: skip
-    return decoders[str(task["decode"])]
+    return decoders[decode]
+
+
+def _coefficients(task: Mapping[str, Any]) -> int:
+    return int(task.get("coefficients") or 32)
 
 
 def _list(value: Any) -> list[float]:

@@ -113,7 +113,8 @@ def test_a_file_for_an_entry_that_brings_its_own_is_refused(work: Path) -> None:
 def test_info_says_where_the_file_is_to_be_had_and_whether_it_fits(yours: Path, work: Path) -> None:
     shown = axzoo("info", yours).out
     assert f"source      yours, as --source FILE: {GET}" in shown
-    assert "its inputs  'x' 1x3x16x16" in shown
+    assert "input       'x' 1x3x16x16; " in shown
+    assert "its outputs 1x10" in shown
     assert axzoo("info", yours, "--source", classifier(work)).out.endswith("given.onnx is this model\n")
 
 

@@ -1,0 +1,90 @@
+"""Tasks of RetinaFace, SSD and YOLACT: what `interpret` finds is what the operators of their pipelines find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axtool.errors import UsageError
+from axtool.runtime import op
+from axtool.runtime.task import check_task, completed, interpret
+from axtool.types import TensorSpec
+
+FACE = {"kind": "pose", "decode": "retinaface", "keypoints": 5, "size": [64, 96], "labels": ["face"], "iou": 0.4}
+SSD = {"kind": "detection", "decode": "ssd", "size": [64, 96], "labels": ["cat", "dog"], "iou": 0.5}
+MASKS = {"kind": "segmentation", "decode": "yolact", "size": [64, 64], "labels": ["cat", "dog"], "iou": 0.5}
+
+
+def outputs(*shapes: tuple[int, ...]) -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    return {f"o{at}": rng.normal(0, 0.5, shape).astype(np.float32) for at, shape in enumerate(shapes)}
+
+
+def faces() -> dict[str, Any]:
+    made = outputs((1, 252, 4), (1, 252, 2), (1, 252, 10))  # two anchors of 12 x 8, 6 x 4 and 3 x 2 cells
+    made["o1"] = np.clip(made["o1"], 0, 1)
+    return made
+
+
+def test_faces_and_landmarks_are_those_of_the_operators() -> None:
+    made = faces()
+    found = interpret({**FACE, "threshold": 0.6}, made)["detections"]
+    rows = op.nms(0.4)(op.decode_retina_face(0.6, width=96, height=64, keypoint_scores=True)(*made.values()))
+    assert len(found) == len(rows) > 5
+    np.testing.assert_allclose([row["score"] for row in found], rows[:, 4], rtol=1e-6)
+    np.testing.assert_allclose([row["box"] for row in found], rows[:, :4], atol=2e-3)
+    points = np.array([row["keypoints"] for row in found]).reshape(len(found), -1)
+    np.testing.assert_allclose(points, rows[:, 6:], atol=2e-3)
+
+
+def test_the_outputs_of_a_face_detector_may_come_in_any_order() -> None:
+    made = faces()
+    task = {**FACE, "threshold": 0.6}
+    assert interpret(task, dict(reversed(made.items()))) == interpret(task, made)
+
+
+def test_ssd_boxes_are_those_of_the_operators() -> None:
+    made = outputs((1, 60, 4), (1, 60, 2))
+    made["o0"] = np.sort(np.abs(made["o0"]), -1)
+    found = interpret({**SSD, "threshold": 0.5}, made)["detections"]
+    rows = op.nms(0.5)(op.decode_ssd(0.5, width=96, height=64)(*made.values()))
+    assert len(found) == len(rows) > 3
+    np.testing.assert_allclose([row["box"] for row in found], rows[:, :4], atol=2e-3)
+    assert [row["index"] for row in found] == rows[:, 5].astype(int).tolist()
+
+
+def test_yolact_objects_have_masks_inside_their_boxes() -> None:
+    made = outputs((1, 258, 4), (1, 258, 3), (1, 258, 4), (1, 16, 16, 4))
+    made["o1"][:] = 0
+    made["o1"][0, [24, 200], [1, 2]] = 0.9, 0.8
+    found = interpret({**MASKS, "threshold": 0.5}, made)["detections"]
+    rows, _ = op.decode_yolact(0.5, width=64, height=64)(*made.values())
+    assert [row["label"] for row in found] == ["cat", "dog"]
+    np.testing.assert_allclose([row["box"] for row in found], rows[:, :4], atol=2e-3)
+    assert all("mask" in row for row in found)
+
+
+@pytest.mark.parametrize("task", [FACE, SSD, MASKS])
+def test_the_size_comes_from_the_model_where_the_task_does_not_say_it(task: dict[str, Any]) -> None:
+    spec = TensorSpec("input", (1, 3, 32, 48), "float32")
+    assert completed({**task, "size": None}, [spec], [])["size"] == [32, 48]
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ({**SSD, "kind": "pose", "keypoints": 5}, "decoder 'ssd' gives no pose"),
+        ({**FACE, "kind": "segmentation"}, "decoder 'retinaface' gives no segmentation"),
+    ],
+)
+def test_a_task_that_the_decoder_cannot_serve_is_refused(task: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_task(task)
+
+
+@pytest.mark.parametrize("task", [FACE, SSD, MASKS])
+def test_outputs_of_another_model_are_refused_with_their_shapes(task: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"not those of a {task['decode']} model: o0"):
+        interpret({**task, "threshold": 0.5}, outputs((1, 7, 4), (1, 8, 2), (1, 7, 10), (1, 4, 4, 3)))
