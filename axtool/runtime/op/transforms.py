@@ -168,9 +168,17 @@ class ColorConvert(Operator):
         return converted(pixels, src, dst)
 
 
-def colorconvert(src: ColorFormat | str, dst: ColorFormat | str) -> ColorConvert:
-    """`color_convert` in its old spelling, which has the source first."""
-    return ColorConvert(dst, src)
+def colorconvert(
+    first: ColorFormat | str, second: ColorFormat | str | None = None, *, src: ColorFormat | str | None = None
+) -> ColorConvert:
+    """`color_convert` in its old spelling, which has the source first: `colorconvert("BGR", "RGB")`. With one colour, or
+    with `src` by name, the first is the destination.
+    """
+    if second is None:
+        return ColorConvert(first, src)
+    if src is not None:
+        raise TypeError(f"colorconvert: the source is given twice, '{first}' and '{src}'")
+    return ColorConvert(second, first)
 
 
 def pixels_of(image: Any, who: str) -> Pixels:
