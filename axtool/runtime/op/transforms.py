@@ -171,8 +171,9 @@ class ColorConvert(Operator):
 def colorconvert(
     first: ColorFormat | str, second: ColorFormat | str | None = None, *, src: ColorFormat | str | None = None
 ) -> ColorConvert:
-    """`color_convert` in its old spelling, with the source first: `colorconvert("BGR", "RGB")`. With one colour, or with
-    `src` by name, the first is the destination.
+    """`color_convert` in its old spelling, with the source first: `colorconvert("BGR", "RGB")`.
+
+    With one colour, or with `src` by name, the first is the destination.
     """
     if second is None:
         return ColorConvert(first, src)
