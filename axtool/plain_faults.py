@@ -40,6 +40,10 @@ def _said(item: Mapping[str, Any], model: type[BaseModel]) -> str:
         return f"want {known}, found {_short(found)}" + (f"; {_near(found, words)}" if _near(found, words) else "")
     if kind == "value_error":
         return str(item["msg"]).removeprefix("Value error, ")
+    if kind == "union_tag_invalid":
+        return f"want {item['ctx']['discriminator']} {item['ctx']['expected_tags']}, found '{item['ctx']['tag']}'"
+    if kind == "union_tag_not_found":
+        return f"{item['ctx']['discriminator'].strip(chr(39))} is missing"
     if kind == "model_type":
         keys = ", ".join(_keys_at(model, place))
         return f"want a mapping with the keys {keys}, found {_short(found)}"
@@ -58,15 +62,20 @@ def _short(value: object) -> str:
 
 
 def _keys_at(model: type[BaseModel], place: Iterable[int | str]) -> tuple[str, ...]:
-    """The keys of the mapping at a place of the file."""
+    """The keys of the mapping at a place of the file. Where it may be one of several, the place says its `kind`."""
+    known = [model]
     for part in place:
         if isinstance(part, str):
-            fields = {field.alias or name: field for name, field in model.model_fields.items()}
-            inside = _models_in(fields[part].annotation) if part in fields else []
-            if not inside:
+            fields = {field.alias or name: field for name, field in known[0].model_fields.items()}
+            tagged = [one for one in known if len(known) > 1 and part in _kinds(one)]
+            known = tagged or (_models_in(fields[part].annotation) if part in fields else [])
+            if not known:
                 return ()
-            model = inside[0]
-    return tuple(field.alias or name for name, field in model.model_fields.items())
+    return tuple(field.alias or name for name, field in known[0].model_fields.items())
+
+
+def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    return get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

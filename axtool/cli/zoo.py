@@ -101,8 +101,9 @@ def check_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Check configs and the files that they name; list every fault. Fetches nothing. Exit 1 for any fault.
+    """Check configs and the files that they name; list every fault with its line. Fetches nothing. Exit 1 for any.
 
+    Where the model is on this machine it is read, and the parameters of the Postamble are held against its heads.
     With --source, one MODEL: your file is checked with it.
 
     \b
@@ -110,18 +111,20 @@ def check_command(
       axzoo check
       axzoo check digits-v8det ./my-model.yaml
     """
-    set_up(quiet=quiet, verbose=verbose)
+    set_up(quiet=not verbose, verbose=verbose)
     from axtool.report.units import header
+    from axtool.report.zoo_entries import checked_lines, checked_row
     from axtool.zoo.check import check_configs
 
-    checked = check_configs(models or [], source)
+    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+        progress.step("checking")
+        checked = check_configs(models or [], source, progress.count)
     failed = any(one.faults for one in checked)
     if as_json:
-        listed = [{"name": one.name, "faults": list(one.faults)} for one in checked]
-        emit({**header("axzoo check", "failed" if failed else "ok"), "models": listed})
+        emit({**header("axzoo check", "failed" if failed else "ok"), "models": [checked_row(one) for one in checked]})
     elif failed or not quiet:
         for one in checked:
-            typer.echo("\n".join(f"{one.name}: {fault}" for fault in one.faults) or f"{one.name}: whole")
+            typer.echo("\n".join(map(legible, checked_lines(one))))
     raise typer.Exit(1 if failed else 0)
 
 

@@ -298,9 +298,16 @@ class ZooInfo(Ok):
     model: ZooModel
 
 
+class ZooFault(Part):
+    line: int | None = Field(description="Of the config; null where it is not of one line.")
+    what: str
+
+
 class ZooChecked(Part):
     name: str
-    faults: list[str]
+    file: str
+    faults: list[ZooFault]
+    notes: list[str] = Field(description="What was not looked at, and why.")
 
 
 class ZooCheck(Document):

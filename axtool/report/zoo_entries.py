@@ -8,6 +8,7 @@ from typing import Any
 from axtool.report.prepared import effective, prepared_text
 from axtool.runtime.postamble import Postamble
 from axtool.zoo.catalogue import Entry
+from axtool.zoo.check import Checked
 from axtool.zoo.kernels import kernel_file
 from axtool.zoo.schema import UserSource
 from axtool.zoo.user_file import forms_text
@@ -66,6 +67,24 @@ def entry_text(document: dict[str, Any]) -> str:
     if document["notes"]:
         lines.append(f"  notes       {document['notes']}")
     return "\n".join(lines)
+
+
+def checked_row(checked: Checked) -> dict[str, Any]:
+    """A config of `axzoo check`."""
+    return {
+        "name": checked.name,
+        "file": str(checked.file),
+        "faults": [{"line": fault.line, "what": fault.what} for fault in checked.faults],
+        "notes": list(checked.notes),
+    }
+
+
+def checked_lines(checked: Checked) -> list[str]:
+    """The same for people: FILE:LINE: what, as compilers say it."""
+    if not checked.faults:
+        return ["; ".join([f"{checked.name}: whole", *checked.notes])]
+    places = [f"{checked.file}:{fault.line}" if fault.line else str(checked.file) for fault in checked.faults]
+    return [f"{place}: {fault.what}" for place, fault in zip(places, checked.faults, strict=True)]
 
 
 def list_rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:

@@ -53,12 +53,12 @@ def made_from(entry: Entry, target: str, model: Path | None = None) -> dict[str,
     """What decides the bytes of a compiled file, as digests. `model` is the source where it is a file on this machine;
     without one the digest that the config names stands for it.
     """
-    recipe = entry.config.quantization.recipe
+    recipe, named = entry.config.quantization.recipe, getattr(entry.config.source, "sha256", None)
     return {
         "axtool": axtool.__version__,
         "compiler": _code(),
         "config": _digest(entry.config.model_dump_json().encode()),
-        "model": _digest(model.read_bytes()) if model is not None else getattr(entry.config.source, "sha256", None),
+        "model": _digest(model.read_bytes()) if model is not None else named if isinstance(named, str) else None,
         "pictures": _pictures(entry),
         "quantization": _digest(entry.file(recipe).read_bytes()) if recipe and is_file_name(recipe) else None,
         "target": _digest(json.dumps(target_to_dict(load_target(target)), sort_keys=True).encode()),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from axtool.config import package_dir, refuse_special
 from axtool.errors import UsageError, nearest
-from axtool.zoo.schema import Config, read_config
+from axtool.zoo.config_file import read_config
+from axtool.zoo.schema import Config
 
 
 @dataclass(frozen=True)

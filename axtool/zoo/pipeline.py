@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from axtool.runtime.task import OBJECTS
 from axtool.zoo.calls import Call, Word
+from axtool.zoo.preprocess import calls_of
 from axtool.zoo.schema import Config
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def steps_of(config: Config, size: tuple[int, int] | None = None) -> Steps:
     """The steps of a config; `size` is the (height, width) of the model's input, where the config leaves it open."""
     size = config.preparation.size or size or (0, 0)
     threshold = float(config.task.get("threshold", 0.3)) if config.task else 0.3
-    return Steps(_preprocess({"size": list(size), **config.input}), _behind(config.task), threshold)
+    before = calls_of(config.preprocess) if config.preprocess else _preprocess({"size": list(size), **config.input})
+    return Steps(before, _behind(config.task), threshold)
 
 
 def _preprocess(values: Mapping[str, Any]) -> tuple[Call, ...]:

@@ -48,7 +48,7 @@ def recipe_of(entry: Entry, target: str | None = None, given: Path | None = None
         target=chosen,
         calibration=paths_of(entry, config.calibration),
         preparation=config.preparation,
-        input_shapes=_input_shapes(config, model),
+        input_shapes=input_shapes_of(config, model),
         dims=config.dims,
         outputs=tuple(config.outputs),
         task=config.task,
@@ -59,7 +59,7 @@ def recipe_of(entry: Entry, target: str | None = None, given: Path | None = None
     )
 
 
-def _input_shapes(config: Config, model: Path) -> dict[str, tuple[int, ...]]:
+def input_shapes_of(config: Config, model: Path) -> dict[str, tuple[int, ...]]:
     """By the names of the file, which in one of the user's are its own."""
     shapes = {name: tuple(shape) for name, shape in config.input_shapes.items()}
     return {**signature(config.source, model), **shapes} if isinstance(config.source, UserSource) else shapes

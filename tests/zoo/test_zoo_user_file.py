@@ -11,7 +11,7 @@ import yaml
 
 from axtool.artefact import axm
 from axtool.errors import UsageError
-from axtool.zoo.schema import read_config
+from axtool.zoo.config_file import read_config
 from tests.conftest import Tiny
 from tests.tiny import CLASSIFIER, CLASSIFIER_WEIGHTS, axzoo, save
 
@@ -122,7 +122,7 @@ def test_check_judges_the_file_only_where_it_is_given(yours: Path, work: Path) -
     assert axzoo("check", yours).code == 0
     given = classifier(work, **{"16,16": "32,32"})
     (found,) = axzoo("check", yours, "--source", given, "--json").document["models"]
-    assert any("want 'x' 1x3x16x16" in fault for fault in found["faults"])
+    assert any("want 'x' 1x3x16x16" in fault["what"] for fault in found["faults"])
     assert axzoo("check", yours, yours, "--source", given).code == 2
 
 

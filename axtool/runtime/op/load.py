@@ -223,7 +223,12 @@ def _built(
 
 def input_size(artefact: Artefact) -> tuple[int, int]:
     """(width, height) of the first input of rank 4, in front of the preamble; (0, 0) without one."""
-    for spec in artefact.inputs:
+    return size_of(artefact.inputs)
+
+
+def size_of(inputs: Sequence[TensorSpec]) -> tuple[int, int]:
+    """(width, height) of the first of rank 4; (0, 0) without one."""
+    for spec in inputs:
         if len(spec.shape) == 4:
             _, a, b, c = spec.shape
             return (c, b) if a in (1, 3, 4) or c not in (1, 3, 4) else (b, a)

@@ -116,7 +116,7 @@ class CenterCrop(Operator):
         h, w = pixels.shape[:2]
         if height > h or width > w:
             raise ValueError(f"center_crop of {height}x{width} is larger than the picture of {h}x{w}")
-        top, left = (h - height) // 2, (w - width) // 2
+        top, left = -((height - h) // 2), -((width - w) // 2)  # an odd pixel goes in front, as a preparation crops
         geometry.moved(geometry.scaled(1, 1, -left, -top), width, height)
         return like(image, np.ascontiguousarray(pixels[top : top + height, left : left + width]))
 
