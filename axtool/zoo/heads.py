@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from axtool.graph.front import Reading, read_front
 from axtool.plan.layout import infer_layouts, stored_shape
 from axtool.runtime.op.load import size_of
+from axtool.runtime.op.operator import Operator
 from axtool.runtime.postamble import Postamble
 from axtool.runtime.tensor_info import TensorInfo
 from axtool.target import Target
@@ -69,12 +70,9 @@ def fault_of(postamble: Postamble, heads: Heads) -> str:
     if fused and heads.host:
         return f"the tail also reads {', '.join(heads.host)} from the host, which a fused kernel does not get"
     try:
+        build: Callable[..., Operator] = postamble.kernel_class()
         with np.errstate(all="ignore"):
-            kernel = postamble.kernel_class()(
-                list(heads.fused if fused else heads.floats),
-                *heads.size,
-                **postamble.params,  # type: ignore[call-arg]
-            )
+            kernel = build(list(heads.fused if fused else heads.floats), *heads.size, **postamble.params)
     except (TypeError, ValueError, ImportError) as error:
         return f"{postamble.kernel_name}: {' '.join(str(error).split())}"
     made = getattr(kernel, "output_shapes", None)

@@ -154,7 +154,8 @@ class _Meaning:
     def _prepare(self, call: Call, operator: Any) -> None:
         if self._input:
             raise _fault(f"{call!r}: says everything; leave out the others", HINT)
-        self._input, self._numbers = dict(Preparation.from_dict(operator.preparation) and operator.preparation), True
+        Preparation.from_dict(operator.preparation)  # refuses what is none
+        self._input, self._numbers = dict(operator.preparation), True
 
     def _once(self, call: Call, **values: Any) -> None:
         again = [key for key in values if key in self._input]
