@@ -44,6 +44,8 @@ class Postamble:
         self.fused_kernel = None if fused_kernel is None else import_path(fused_kernel)
         if params and self.is_empty:
             raise ValueError(f"parameters without a kernel: {', '.join(params)}; name one in kernel= or fused_kernel=")
+        if not isinstance(params.get("name", ""), str):
+            raise TypeError(f"name is a {type(params['name']).__name__}, want a text")
         for key, value in params.items():
             _refuse_unless_plain(key, value)
         self.params: Mapping[str, Any] = params

@@ -18,7 +18,8 @@ class TensorInfo:
 
     `shape` is that of the buffer, padding included; `padding` a (before, after) pair for each axis, none when it is
     left out. Scale and zero point are numbers, or arrays along the last axis for a tensor quantized per channel.
-    A fixed-point output is int32 with scale 2^-f. Raises ValueError for padding that does not fit the shape.
+    An array of one number is that number. A fixed-point output is int32 with scale 2^-f. Raises ValueError for padding
+    that does not fit the shape.
     """
 
     shape: tuple[int, ...]
@@ -42,6 +43,8 @@ class TensorInfo:
         if len(pairs) != len(sizes):
             raise ValueError(f"{len(pairs)} pairs of padding for {len(sizes)} axes of '{name}' {sizes}")
         for axis, (size, (before, after)) in enumerate(zip(sizes, pairs, strict=True)):
+            if size < 0:
+                raise ValueError(f"axis {axis} of '{name}' {sizes} is less than nothing")
             if before < 0 or after < 0 or before + after > size:
                 raise ValueError(f"padding {before}, {after} does not fit axis {axis} of '{name}' {sizes}")
         values: dict[str, Any] = {
@@ -75,5 +78,8 @@ class TensorInfo:
 
 
 def _number_or_array(value: Any, dtype: Any) -> Any:
-    array = np.asarray(value, dtype)
-    return array.reshape(()).item() if array.ndim == 0 else array
+    try:
+        array = np.asarray(value, dtype)
+    except (OverflowError, TypeError) as error:
+        raise ValueError(f"scale or zero point: {error}") from error
+    return array.reshape(()).item() if array.size == 1 else array

@@ -93,7 +93,7 @@ def infos_of(*shapes: tuple[int, ...]) -> list[TensorInfo]:
         ([(1, 1, 9, 7), (1, 1, 9, 4)], {"tensor_roles": ["boxes", "logits"]}, "output 0 'a' .* the boxes: want 4"),
         ([(1, 1, 9, 7), (1, 1, 9, 4)], {"tensor_roles": ["boxes", "boxes"]}, "want one of each"),
         ([(1, 1, 9, 7), (1, 1, 9, 4)], {"tensor_roles": ["box", "logits"]}, "there is no role 'box'; .*boxes"),
-        ([(1, 1, 9, 7), (1, 1, 9, 4)], {"scores": "soft"}, "there are no scores 'soft'; .*softmax"),
+        ([(1, 1, 9, 7), (1, 1, 9, 4)], {"scores": "soft"}, "there is no kind of scores 'soft'; .*softmax"),
         ([(1, 1, 9, 7), (1, 1, 9, 4)], {"num_classes": 0}, "num_classes is 0, want a whole number"),
     ],
 )

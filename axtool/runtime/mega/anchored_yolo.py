@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import nearest
 from axtool.runtime.mega.byte_functions import table
-from axtool.runtime.mega.checks import DROP, check_count, check_infos, named
+from axtool.runtime.mega.checks import DROP, check_infos, named
 from axtool.runtime.mega.heads import Heads
+from axtool.runtime.mega.params import MOST_COUNT, check_choice, check_count, check_list, check_size, shown
 from axtool.runtime.mega.strips import Place, Strip, activated
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.tensor_info import TensorInfo
@@ -66,10 +66,9 @@ class AnchoredYoloPostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
-        if decode not in _DECODES:
-            raise ValueError(f"there is no decode '{decode}'; {nearest(decode, _DECODES)}")
+        infos = check_infos(output_infos)
+        check_choice("decode", decode, _DECODES)
+        check_size(model_width, model_height)
         if num_classes is None:
             raise ValueError("num_classes is missing: a wrong count mis-decodes every frame, so it is never guessed")
         self.num_classes = check_count("num_classes", num_classes, 0 if decode == "v2" else 1)
@@ -100,13 +99,13 @@ def _pairs(anchors: Sequence[Sequence[Any]] | None) -> list[list[tuple[float, fl
             "[[(10, 13), (16, 30), (33, 23)], ...] from the finest grid on"
         )
     levels = []
-    for level, values in enumerate(anchors):
+    for level, values in enumerate(check_list("anchors", anchors)):
         try:
-            flat = np.asarray(values, np.float64).reshape(-1)
-        except (TypeError, ValueError):
+            flat = np.asarray(check_list("anchors", values), np.float64).reshape(-1)
+        except (TypeError, ValueError, OverflowError):
             flat = np.empty(0)
-        if flat.size == 0 or flat.size % 2 or not np.isfinite(flat).all() or (flat <= 0).any():
-            raise ValueError(f"anchors of level {level} are {values!r}, want positive (w, h) pairs in pixels")
+        if flat.size == 0 or flat.size % 2 or not ((flat > 0) & (flat < MOST_COUNT)).all():
+            raise ValueError(f"anchors of level {level} are {shown(values)}, want positive (w, h) pairs in pixels")
         levels.append([(float(w), float(h)) for w, h in flat.reshape(-1, 2)])
     return levels
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.runtime.mega.checks import check_backend, check_count, check_infos, check_tensors, named
+from axtool.runtime.mega.checks import check_backend, check_infos, check_tensors, named
+from axtool.runtime.mega.params import check_count
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.tensor_info import TensorInfo
 
@@ -54,7 +55,7 @@ class ClassificationPostamble(Operator):
 
     def __call__(self, raw: NDArray[np.int8]) -> NDArray[np.float32]:
         info = self._info
-        check_tensors((raw,), (info,))
+        (raw,) = check_tensors((raw,), (info,))
         x = (raw[info.inside].astype(np.float32) - np.float32(info.zero_point)) * np.float32(info.scale)
         x = x.reshape(1, self.num_classes)
         e = np.exp(x - x.max(axis=-1, keepdims=True))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import nearest
-from axtool.runtime.mega.checks import check_count, check_infos
+from axtool.runtime.mega.checks import check_infos
 from axtool.runtime.mega.heads import Heads
 from axtool.runtime.mega.levels import Level, find_levels
+from axtool.runtime.mega.params import check_choice, check_count, check_flag, check_list, shown
 from axtool.runtime.mega.strips import Place, Strip, activated
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
@@ -76,9 +76,9 @@ class DenseHeadPostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
-        self.outputs, self.join = _outputs(outputs), join
+        infos = check_infos(output_infos)
+        self.outputs, self.join = _outputs(outputs), check_flag("join", join)
+        check_flag("batched", batched)
         widths = {output.role: output.width for output in self.outputs}
         levels = find_levels(infos, widths, tensor_roles, "outputs")
         self.output_shapes, strips = dense_strips(infos, levels, self.outputs, join=join, batched=batched)
@@ -118,17 +118,15 @@ def _outputs(outputs: Sequence[Sequence[Any]] | None) -> list[Output]:
     if not outputs:
         raise ValueError("outputs are missing: [[role, values for each anchor, activation], ...] as the model has them")
     found: list[Output] = []
-    for position, written in enumerate(outputs):
+    for position, written in enumerate(check_list("outputs", outputs)):
         where = f"outputs[{position}]"
-        values = tuple(written.values()) if isinstance(written, Mapping) else tuple(written)
-        if not 2 <= len(values) <= 3 or not isinstance(values[0], str):
-            raise ValueError(f"{where} is {written!r}, want [role, values for each anchor] or with an activation")
-        output = Output(values[0], check_count(f"{where} values", values[1]), *values[2:])
-        if output.activation not in _ACTIVATIONS:
-            raise ValueError(
-                f"{where}: there is no activation '{output.activation}'; {nearest(output.activation, _ACTIVATIONS)}"
-            )
+        if isinstance(written, Mapping):
+            written = list(written.values())
+        if not isinstance(written, (list, tuple)) or not 2 <= len(written) <= 3 or not isinstance(written[0], str):
+            raise ValueError(f"{where} is {shown(written)}, want [role, values for each anchor] or with an activation")
+        activation = check_choice("activation", written[2], _ACTIVATIONS) if len(written) == 3 else "none"
+        output = Output(written[0], check_count(f"{where} values", written[1]), activation)
         if output.role in [other.role for other in found]:
-            raise ValueError(f"{where}: role '{output.role}' is there twice")
+            raise ValueError(f"{where}: role {shown(output.role)} is there twice")
         found.append(output)
     return found

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import nearest
-from axtool.runtime.mega.checks import DROP, check_count, check_infos, named
+from axtool.runtime.mega.checks import DROP, check_infos, named
 from axtool.runtime.mega.dense_head import Output, dense_strips
 from axtool.runtime.mega.heads import Heads
 from axtool.runtime.mega.levels import Level, checked_roles
+from axtool.runtime.mega.params import check_choice, check_count
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
 
@@ -62,10 +62,8 @@ class DetrPostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
-        if scores not in _SCORES:
-            raise ValueError(f"there are no scores '{scores}'; {nearest(str(scores), _SCORES)}")
+        infos = check_infos(output_infos)
+        check_choice("kind of scores", scores, _SCORES)
         self.num_classes, self.scores = check_count("num_classes", num_classes), scores
         index = _queries(infos, num_classes, tensor_roles)
         _, rows, cols, _ = infos[0].unpadded_shape

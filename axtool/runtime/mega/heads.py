@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.runtime.mega.checks import BACKENDS, check_backend, check_count, check_tensors
+from axtool.runtime.mega.checks import BACKENDS, check_backend, check_tensors
+from axtool.runtime.mega.params import check_count
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.mega.strips import Strip, write_strips
 from axtool.runtime.tensor_info import TensorInfo
@@ -41,12 +42,12 @@ class Heads:
 
     def run(self, tensors: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
         """The outputs of one frame. Raises ValueError for buffers that are not those described."""
-        check_tensors(tensors, self._infos)
+        buffers = check_tensors(tensors, self._infos)
         targets = [pool.take() for pool in self._pools]
         if self._native is None:
-            write_strips(self._strips, tensors, self._infos, targets)
+            write_strips(self._strips, buffers, self._infos, targets)
         else:
-            self._native.run([np.ascontiguousarray(tensor) for tensor in tensors], targets)
+            self._native.run(buffers, targets)
         return targets
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from axtool.errors import nearest
 from axtool.runtime.mega.checks import DROP, named
+from axtool.runtime.mega.params import check_choice, check_roles
 from axtool.runtime.tensor_info import TensorInfo
 
 
@@ -68,14 +68,14 @@ def checked_roles(
     infos: Sequence[TensorInfo], known: Sequence[str], tensor_roles: Sequence[str] | None
 ) -> Sequence[str] | None:
     """The roles as they were given, one a tensor. Raises ValueError for another number of them or an unknown one."""
-    if tensor_roles is None:
+    roles = check_roles(tensor_roles)
+    if roles is None:
         return None
-    for role in tensor_roles:
-        if role not in known:
-            raise ValueError(f"there is no role '{role}'; {nearest(role, known)}")
-    if len(tensor_roles) != len(infos):
-        raise ValueError(f"tensor_roles has {len(tensor_roles)} roles for {len(infos)} outputs, want one for each")
-    return tensor_roles
+    for role in roles:
+        check_choice("role", role, known)
+    if len(roles) != len(infos):
+        raise ValueError(f"tensor_roles has {len(roles)} roles for {len(infos)} outputs, want one for each")
+    return roles
 
 
 def _index(

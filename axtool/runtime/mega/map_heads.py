@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import nearest
 from axtool.runtime.mega import byte_functions as bf
-from axtool.runtime.mega.checks import DROP, check_backend, check_count, check_infos, check_tensors, named
+from axtool.runtime.mega.checks import DROP, check_backend, check_infos, check_tensors, named
+from axtool.runtime.mega.params import check_choice, check_count
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
@@ -62,9 +62,9 @@ class _MapHead(Operator):
         self._pools = [Pool(shape) for shape in self.output_shapes]
 
     def __call__(self, *tensors: NDArray[np.int8]) -> Any:
-        check_tensors(tensors, self._infos)
+        buffers = check_tensors(tensors, self._infos)
         made = []
-        for tensor, info, function, pool in zip(tensors, self._infos, self._functions, self._pools, strict=True):
+        for tensor, info, function, pool in zip(buffers, self._infos, self._functions, self._pools, strict=True):
             out, inside = pool.take(), tensor[info.inside][0]
             channels = inside.shape[2]
             rows = out.reshape(-1, channels) if self._channels_last else out.reshape(channels, -1).T
@@ -134,8 +134,7 @@ class SigmoidMaskPostamble(_MapHead):
         backend: str = "auto",
         name: str = "",
     ) -> None:
-        if layout not in _LAYOUTS:
-            raise ValueError(f"there is no layout '{layout}'; {nearest(str(layout), _LAYOUTS)}")
+        check_choice("layout", layout, _LAYOUTS)
         self.num_classes, self.layout = check_count("num_classes", num_classes), layout
         self._prepare(output_infos, (_Map("one map", num_classes, chance=True),), layout, backend)
         Operator.__init__(self, name=name)

@@ -50,8 +50,7 @@ class RetinaFacePostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
+        infos = check_infos(output_infos)
         widths = {output.role: output.width for output in _OUTPUTS}
         levels = find_levels(infos, widths, tensor_roles, "that this is a RetinaFace")
         self.output_shapes, strips = dense_strips(infos, levels, _OUTPUTS, join=True)

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime.mega.byte_functions import native_module
-from axtool.runtime.mega.checks import DROP, check_backend, check_count, check_infos, check_tensors, named
+from axtool.runtime.mega.checks import DROP, check_backend, check_infos, check_tensors, named
+from axtool.runtime.mega.params import check_count, check_flag, check_size
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.tensor_info import TensorInfo
+
+MOST_FACTOR = 256  # of an enlargement
 
 
 class SegFormerPostamble(Operator):
@@ -57,25 +60,26 @@ class SegFormerPostamble(Operator):
         _, h, w, c = info.unpadded_shape
         if c != check_count("num_classes", num_classes):
             raise ValueError(f"{named(info, 0)}: want {num_classes} channels for num_classes={num_classes}; {DROP}")
-        if not np.float32(info.scale) > 0:
-            raise ValueError(f"{named(info, 0)}: scale is {info.scale}, want one above 0; {DROP}")
         if factor is None:
+            check_size(model_width, model_height)
             factor = model_height // h
             if (h * factor, w * factor) != (model_height, model_width):
                 raise ValueError(
                     f"{named(info, 0)}: {model_height}x{model_width} is no whole multiple of it; give factor, or {DROP}"
                 )
-        self.num_classes, self.factor = num_classes, check_count("factor", factor)
+        self.num_classes, self.factor = num_classes, check_count("factor", factor, most=MOST_FACTOR)
         self.backend = check_backend(backend)
         if native_module() is None:
             self.backend = "numpy"
         size = h * factor, w * factor
-        self.output_shapes: tuple[tuple[int, ...], ...] = ((1, 1, *size) if keepdims else (1, *size),)
+        self.output_shapes: tuple[tuple[int, ...], ...] = (
+            (1, 1, *size) if check_flag("keepdims", keepdims) else (1, *size),
+        )
         self._info, self._pool = info, Pool(self.output_shapes[0], np.int64)
         super().__init__(name=name)
 
     def __call__(self, raw: NDArray[np.int8]) -> NDArray[np.int64]:
-        check_tensors((raw,), (self._info,))
+        (raw,) = check_tensors((raw,), (self._info,))
         labels: NDArray[np.int64] = self._pool.take()
         h, w = labels.shape[-2:]
         label_pixels(raw[self._info.inside][0], self.factor, labels.reshape(h, w), backend=self.backend)

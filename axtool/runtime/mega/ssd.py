@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import nearest
 from axtool.runtime.mega.byte_functions import real_values
-from axtool.runtime.mega.checks import DROP, check_count, check_infos, named
+from axtool.runtime.mega.checks import DROP, check_infos, named
 from axtool.runtime.mega.heads import Heads
 from axtool.runtime.mega.levels import Level, find_levels
+from axtool.runtime.mega.params import check_choice, check_count, check_flag, check_number, check_numbers, check_size
 from axtool.runtime.mega.prior_boxes import Priors, multiple_grid, multiscale_grid
 from axtool.runtime.mega.strips import Place, Strip, activated
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -82,35 +82,43 @@ class SsdPostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
+        infos = check_infos(output_infos)
         if num_classes is None:
             raise ValueError("num_classes is missing: a wrong count mis-decodes every frame, so it is never guessed")
         self.num_classes = check_count("num_classes", num_classes)
-        columns = 1 + check_count("head_classes", head_classes or num_classes, num_classes)
-        if anchor_generator not in _GENERATORS:
-            raise ValueError(
-                f"there is no anchor_generator '{anchor_generator}'; {nearest(anchor_generator, _GENERATORS)}"
-            )
+        columns = 1 + check_count("head_classes", num_classes if head_classes is None else head_classes, num_classes)
+        check_choice("anchor_generator", anchor_generator, _GENERATORS)
+        check_size(model_width, model_height)
+        # those of the other rule too: what is written must mean something
+        for what, value in (("anchor_scale", anchor_scale), ("min_scale", min_scale), ("max_scale", max_scale)):
+            check_number(what, value)
+        check_count("scales_per_octave", scales_per_octave, most=64)
+        check_count("max_level", max_level, check_count("min_level", min_level, 0, 30), 30)
+        if interpolated_scale_aspect_ratio is False or interpolated_scale_aspect_ratio != 0:  # 0: none
+            check_number("interpolated_scale_aspect_ratio", interpolated_scale_aspect_ratio)
+        check_flag("reduce_boxes_in_lowest_layer", reduce_boxes_in_lowest_layer)
+        check_flag("interpolated_second", interpolated_second)
+        ratios = None if aspect_ratios is None else check_numbers("aspect_ratios", aspect_ratios)
+        coder = check_numbers("box_coder", box_coder, count=4)
         self.anchor_generator = anchor_generator
         levels = find_levels(infos, {"box": 4, "class": columns}, tensor_roles, f"num_classes ({num_classes})")
         grids = [(level.rows, level.cols) for level in levels]
         if anchor_generator == "multiscale":
-            _check_multiscale(grids, min_level, max_level)
+            _check_levels(grids, min_level, max_level)
             priors = multiscale_grid(
                 grids,
                 (model_height, model_width),
                 min_level=min_level,
                 anchor_scale=anchor_scale,
-                aspect_ratios=aspect_ratios or (1.0, 2.0, 0.5),
-                scales_per_octave=check_count("scales_per_octave", scales_per_octave),
+                aspect_ratios=ratios or (1.0, 2.0, 0.5),
+                scales_per_octave=scales_per_octave,
             )
         else:
             priors = multiple_grid(
                 grids,
                 min_scale=min_scale,
                 max_scale=max_scale,
-                aspect_ratios=aspect_ratios or (1.0, 2.0, 0.5, 3.0, 1 / 3),
+                aspect_ratios=ratios or (1.0, 2.0, 0.5, 3.0, 1 / 3),
                 interpolated_scale_aspect_ratio=interpolated_scale_aspect_ratio,
                 reduce_boxes_in_lowest_layer=reduce_boxes_in_lowest_layer,
                 interpolated_second=interpolated_second,
@@ -120,7 +128,7 @@ class SsdPostamble(Operator):
         strips, first = [], 0
         for level, prior in zip(levels, priors, strict=True):
             _check_anchors(infos, level, prior, anchor_generator)
-            strips += _strips(infos, level, prior, first, self.num_classes, columns, box_coder)
+            strips += _strips(infos, level, prior, first, self.num_classes, columns, coder)
             first += level.boxes
         self._heads = Heads(infos, strips, self.output_shapes, backend=backend, threads=threads)
         self.backend, self.threads = self._heads.backend, threads
@@ -130,8 +138,8 @@ class SsdPostamble(Operator):
         return Unpacked(self._heads.run(tensors))
 
 
-def _check_multiscale(grids: Sequence[tuple[int, int]], min_level: int, max_level: int) -> None:
-    wanted = check_count("max_level", max_level, check_count("min_level", min_level, 0)) - min_level + 1
+def _check_levels(grids: Sequence[tuple[int, int]], min_level: int, max_level: int) -> None:
+    wanted = max_level - min_level + 1
     if len(grids) != wanted:
         raise ValueError(
             f"the model has {len(grids)} levels, but min_level={min_level} and max_level={max_level} make {wanted}; "
@@ -174,8 +182,8 @@ def _strips(
 
 def box_tables(info: TensorInfo, box_coder: Sequence[float]) -> NDArray[np.float32]:
     """(2, 256): t / 10 for centres, exp(t / 5) / 2 for half sizes. Raises ValueError for scales that differ by axis."""
-    scales = [float(value) for value in box_coder]
-    if len(scales) != 4 or min(scales) <= 0 or scales[0] != scales[1] or scales[2] != scales[3]:
+    scales = list(box_coder)
+    if scales[0] != scales[1] or scales[2] != scales[3]:
         raise ValueError(f"box_coder is {scales}, want (centre, centre, size, size), such as (10, 10, 5, 5); or {DROP}")
     real = real_values(info)
     centre = real * np.float32(1 / scales[0])

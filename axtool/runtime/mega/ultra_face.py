@@ -11,6 +11,7 @@ from axtool.runtime.mega.checks import DROP, check_infos, named
 from axtool.runtime.mega.dense_head import Output, dense_strips
 from axtool.runtime.mega.heads import Heads
 from axtool.runtime.mega.levels import find_levels
+from axtool.runtime.mega.params import check_flag, check_list, check_numbers, check_size
 from axtool.runtime.mega.prior_boxes import square_priors
 from axtool.runtime.mega.ssd import box_tables
 from axtool.runtime.mega.strips import Place, Strip
@@ -58,9 +59,11 @@ class UltraFacePostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
-        self.min_sizes, self.decoded = [list(sides) for sides in min_sizes], decoded
+        infos = check_infos(output_infos)
+        check_size(model_width, model_height)
+        sizes = enumerate(check_list("min_sizes", min_sizes))
+        self.min_sizes = [list(check_numbers(f"min_sizes[{level}]", sides)) for level, sides in sizes]
+        self.decoded = check_flag("decoded", decoded)
         levels = find_levels(infos, {"class": 2, "box": 4}, None, "that this is an UltraFace")
         anchors = [level.anchors for level in levels]
         if anchors != [len(sides) for sides in self.min_sizes]:

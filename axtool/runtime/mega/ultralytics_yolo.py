@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import nearest
 from axtool.runtime.mega import byte_functions as bf
-from axtool.runtime.mega.checks import check_backend, check_count, check_infos, check_tensors
+from axtool.runtime.mega.checks import check_backend, check_infos, check_tensors
+from axtool.runtime.mega.params import check_choice, check_count, check_flag, check_roles, check_size
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.mega.yolo_heads import Level, find_heads
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -85,13 +85,15 @@ class UltralyticsYoloPostamble(Operator):
         name: str = "",
     ) -> None:
         check_infos(output_infos)
-        self.num_classes, self.dfl_bins = check_count("num_classes", num_classes), check_count("dfl_bins", dfl_bins)
-        self.has_objectness, self.form = has_objectness, _form(form, has_objectness, dfl_bins)
-        self.tensor_roles = None if tensor_roles is None else tuple(tensor_roles)
-        self.keypoint_dims, self.backend = keypoint_dims, check_backend(backend)
+        self.num_classes, self.dfl_bins = (
+            check_count("num_classes", num_classes),
+            check_count("dfl_bins", dfl_bins, most=64),
+        )
+        self.has_objectness = check_flag("has_objectness", has_objectness)
+        self.form, self.tensor_roles = _form(form, has_objectness, dfl_bins), check_roles(tensor_roles)
+        self.keypoint_dims, self.backend = check_count("keypoint_dims", keypoint_dims, 2, 3), check_backend(backend)
+        check_size(model_width, model_height)
         self.model_width, self.model_height = model_width, model_height
-        if dfl_bins > 64:
-            raise ValueError(f"dfl_bins is {dfl_bins}, want at most 64")
         self._bins = 1 if has_objectness else dfl_bins
         self._infos = tuple(output_infos)
         self._heads = find_heads(
@@ -133,16 +135,16 @@ class UltralyticsYoloPostamble(Operator):
         return (first,) if self._heads.proto is None else (first, Tolerance())
 
     def __call__(self, *tensors: NDArray[np.int8]) -> Any:
-        check_tensors(tensors, self._infos)
+        buffers = check_tensors(tensors, self._infos)
         out = self._pool.take()
         rows = out[0].T if self.form == "yolov8" else out[0]  # (anchors, channels)
         for ready, distances in zip(self._levels, self._distances, strict=True):
-            self._restore(ready, tensors, rows[ready.start : ready.start + ready.level.points], distances)
+            self._restore(ready, buffers, rows[ready.start : ready.start + ready.level.points], distances)
         if self._heads.proto is None or self._proto_pool is None:
             return out
         proto = self._proto_pool.take()
         info = self._infos[self._heads.proto]
-        inside = tensors[self._heads.proto][info.inside][0]
+        inside = buffers[self._heads.proto][info.inside][0]
         bf.map_s8_f32(inside, self._proto, proto.reshape(proto.shape[1], -1).T, backend=self.backend)
         return Unpacked((out, proto))
 
@@ -229,11 +231,8 @@ class UltralyticsYoloPostamble(Operator):
                 f"the {extra} outputs have {' and '.join(map(str, sorted(counts)))} channels, want one count"
             )
         channels = counts.pop()
-        if extra == "keypoint":
-            if self.keypoint_dims not in (2, 3):
-                raise ValueError(f"keypoint_dims is {self.keypoint_dims!r}, want 2 or 3")
-            if channels % self.keypoint_dims:
-                raise ValueError(f"{channels} keypoint channels are no multiple of keypoint_dims={self.keypoint_dims}")
+        if extra == "keypoint" and channels % self.keypoint_dims:
+            raise ValueError(f"{channels} keypoint channels are no multiple of keypoint_dims={self.keypoint_dims}")
         if self._heads.proto is not None:
             self._proto = bf.linear(self._infos[self._heads.proto])
             protos = self._infos[self._heads.proto].unpadded_shape[3]
@@ -243,8 +242,7 @@ class UltralyticsYoloPostamble(Operator):
 
 
 def _form(form: str, has_objectness: bool, dfl_bins: int) -> str:
-    if form not in FORMS:
-        raise ValueError(f"there is no form '{form}'; {nearest(form, FORMS)}")
+    check_choice("form", form, FORMS)
     if form == "auto":
         return "yolox" if has_objectness else "yolov6" if dfl_bins == 17 else "yolov8"
     if form.startswith("yolox") != has_objectness:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.runtime.mega.checks import DROP, check_count, check_infos, named
+from axtool.runtime.mega.checks import DROP, check_infos, named
 from axtool.runtime.mega.dense_head import Output, dense_strips
 from axtool.runtime.mega.heads import Heads
 from axtool.runtime.mega.levels import checked_roles, find_levels
+from axtool.runtime.mega.params import check_count
 from axtool.runtime.mega.strips import Place, activated
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
@@ -55,8 +56,7 @@ class YolactPostamble(Operator):
         threads: int = 1,
         name: str = "",
     ) -> None:
-        infos = tuple(output_infos)
-        check_infos(infos)
+        infos = check_infos(output_infos)
         self.num_anchors = check_count("num_anchors", num_anchors)
         roles = checked_roles(infos, [*_ROLES, "proto"], tensor_roles)
         proto = _prototypes(infos, roles)

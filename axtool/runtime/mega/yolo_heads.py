@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from axtool.errors import nearest
 from axtool.runtime.mega.checks import named
+from axtool.runtime.mega.params import check_choice
 from axtool.runtime.tensor_info import TensorInfo
 
 ROLES = ("box", "class", "keypoint", "mask", "proto", "angle", "objectness")
@@ -103,8 +103,7 @@ def _given(infos: Sequence[TensorInfo], tensor_roles: Sequence[str]) -> list[str
     if len(tensor_roles) != len(infos):
         raise ValueError(f"tensor_roles has {len(tensor_roles)} roles, the model {len(infos)} outputs: one each")
     for role in tensor_roles:
-        if role not in ROLES:
-            raise ValueError(f"there is no role '{role}'; {nearest(str(role), ROLES)}")
+        check_choice("role", role, ROLES)
     return list(tensor_roles)
 
 
