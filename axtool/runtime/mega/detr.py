@@ -23,9 +23,10 @@ _SCORES = ("none", "softmax", "sigmoid")
 class DetrPostamble(Operator):
     """Restores the two outputs of a detection transformer, one row a query: nothing is suppressed or sorted.
 
-    Families: DETR and Conditional DETR (`scores="none"`: both declare logits), exports that end in a softmax or in a
-    sigmoid of the classes. Boxes go through a sigmoid in all of them. A decoder that adds reference points to the boxes
-    before the sigmoid (Deformable DETR) computes that sum on the device, or this kernel refuses its outputs.
+    Families: DETR, and transformers of its kind whose tail is a sigmoid of the boxes beside logits, or beside scores
+    after a softmax or a sigmoid. Both last layers run on the device, biases too. Where a decoder adds reference points
+    to the boxes before their sigmoid (Conditional and Deformable DETR), that sum must be the device's as well: shapes do
+    not tell, `axtool verify --postamble` does.
 
     num_classes   channels of the logits. DETR counts 'no object' as one: 92 for COCO's 91 identifiers.
     scores        what the model declares: 'none' for logits (the default), 'softmax' over the classes of a query, or
