@@ -58,6 +58,8 @@ REAL_MODELS = (
     _trained("blazeface_front_128", "DenseHeadPostamble", SIGNED, **_BLAZE),
     _trained("blazeface_back_256", "DenseHeadPostamble", SIGNED, **_BLAZE),
     _trained("mp_face_full_192", "DenseHeadPostamble", SIGNED, outputs=[["box", 16], ["score", 1]]),
+    _trained("centerface_480x640", "CenterFacePostamble", BYTES),
+    _trained("selfie_seg_256", "SigmoidMaskPostamble", {"resize": "fit"}, num_classes=1, layout="nhwc"),
     _exported("ssd_mobilenet_v2_fpnlite_320", "SsdPostamble", num_classes=90),
     _exported("ssd_mobilenet_v1_300", "SsdPostamble", num_classes=90, anchor_generator="ssd"),
     _exported("yolov5s_640", "AnchoredYoloPostamble", num_classes=80, anchors=ANCHORS),
