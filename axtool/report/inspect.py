@@ -65,6 +65,7 @@ def inspect_onnx(
         "external_files": [{"file": item.name, "bytes": item.size_bytes} for item in loaded.external_files],
         "weight_faults": [str(fault) for fault in loaded.weight_faults],
         "random_ops": list(loaded.random_ops),
+        "export": dict(loaded.export) or None,
         "notes": [*loaded.notes, *front.cleaned.notes],
         "warnings": list(loaded.warnings),
     }
@@ -83,6 +84,7 @@ def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
         "outputs": [_spec(spec) for spec in artefact.outputs],
         "preparation": effective(artefact.preparation),
         "task": dict(artefact.task),
+        "export": dict(artefact.export) or None,
         "kernels": [fit.to_dict() for fit in fits_of(artefact)],
         "ops": dict(sorted(Counter(layer["op"] for stage in stages for layer in stage.get("layers", ())).items())),
         "macs": sum(row["macs"] for row in artefact.support),

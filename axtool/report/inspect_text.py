@@ -67,8 +67,19 @@ def _kinds(kinds: Sequence[str], shown: int = 8) -> str:
     return f"{' | '.join(kinds[:3])} | … ({len(kinds)} stages, {kinds.count('device')} of them on the device)"
 
 
+def _export(export: Mapping[str, Any] | None) -> list[str]:
+    """The exporter's task, and the licence first of all that it says."""
+    if not export:
+        return []
+    words = [f"licence {export['license']}"] if export.get("license") else ["no licence"]
+    words += [f"task {export['task']}", plural(len(export.get("names", ())), "class name")]
+    if export.get("kpt_shape"):
+        words.append(f"{export['kpt_shape'][0]} keypoints of {export['kpt_shape'][1]} values")
+    return [f"  export  {', '.join(words)}" + (f": {export['description']}" if export.get("description") else "")]
+
+
 def _details(document: Mapping[str, Any]) -> list[str]:
-    lines = []
+    lines = _export(document["export"])
     if document["kind"] == "axm":
         for stage in document["stages"]:
             if stage["kind"] == "device":

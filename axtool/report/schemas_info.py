@@ -33,6 +33,18 @@ class OnnxStage(Part):
     outputs: list[str]
 
 
+class Export(Part):
+    """What the exporter of the source model wrote about it, in the keys of Ultralytics."""
+
+    task: str
+    names: list[str] = Field([], description="By class number.")
+    stride: int | None = None
+    imgsz: list[int] | None = Field(None, description="Height and width in pixels.")
+    kpt_shape: list[int] | None = Field(None, description="Keypoints, and values of each.")
+    license: str = ""
+    description: str = ""
+
+
 class InfoBody(Ok):
     schema_: Literal["axtool.info/1"] = Field(alias="schema")
     file: str
@@ -43,6 +55,7 @@ class InfoBody(Ok):
     ops: dict[str, int]
     macs: int
     device_macs: int
+    export: Export | None = Field(description="Null where no exporter wrote about the model.")
     support: list[SupportRow]
 
 

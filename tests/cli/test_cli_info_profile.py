@@ -264,3 +264,16 @@ def test_every_category_with_cycles_has_a_reason(tiny_models: Tiny) -> None:
     out = axtool("profile", tiny_models / "cls.onnx", "--why").out
     assert re.search(r"  mac +[0-9,]+ +[0-9.]+ %  the MAC array: .* of it in use", out)
     assert re.search(r"  other +[0-9,]+ +[0-9.]+ %  fixed costs: entry 900", out)
+
+
+def test_what_the_exporter_wrote_is_shown_with_its_licence_first(tiny_models: Tiny, work: Path) -> None:
+    made = onnx.load(str(tiny_models / "cls.onnx"))
+    texts = {"task": "classify", "names": str({i: f"n{i}" for i in range(10)}), "license": "AGPL-3.0 License"}
+    for key, value in texts.items():
+        made.metadata_props.add(key=key, value=value)
+    onnx.save(made, "exported.onnx")
+    assert axtool("compile", "exported.onnx", "--calib", "random:2", "-o", "exported.axm", "-q").code == 0
+    for file in ("exported.onnx", "exported.axm"):
+        assert "export  licence AGPL-3.0 License, task classify, 10 class names" in axtool("info", file).out
+        assert axtool("info", file, "--json").document["export"]["names"][9] == "n9"
+    assert axtool("info", tiny_models / "cls.axm", "--json").document["export"] is None
