@@ -141,6 +141,9 @@ UNITS = {
     "verifying": "samples",
     "sweeping": "configurations",
     "running": "pictures",
+    "evaluating float": "pictures",
+    "evaluating int8": "pictures",
+    "evaluating int8 with the kernel": "pictures",
     "timing": "frames",
     "checking": "configs",
 }

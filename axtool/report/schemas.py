@@ -15,7 +15,7 @@ from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
 from axtool.report.schemas_tail import RunTail, TailVerdict
-from axtool.report.schemas_zoo import ZooBenchmark
+from axtool.report.schemas_zoo import ZooBenchmark, ZooEval
 
 
 class Device(Part):
@@ -386,6 +386,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "axzoo.check": ZooCheck,
         "axzoo.build": ZooBuild,
         "axzoo.run": ZooRun,
+        "axzoo.eval": ZooEval,
         "axzoo.benchmark": ZooBenchmark,
         "version": Version,
         "error": Error,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from axtool.report.schemas_base import Ok, Part
+from axtool.report.schemas_base import Document, Ok, Part
 
 
 class SpreadMs(Part):
@@ -53,3 +53,33 @@ class ZooBenchmark(Ok):
         description="Of this process while the frames ran; of its whole life where the system cannot count anew, null "
         "where it does not count."
     )
+
+
+class EvalExpected(Part):
+    metric: str
+    minimum: float
+    measured: float | None = Field(description="Null where it is not of these pictures, or infinite.")
+    met: bool
+
+
+class EvalRow(Part):
+    numbers: Literal["float", "int8"]
+    tail: str = Field(description="onnxruntime, or the kernel that makes the outputs.")
+    pictures: int
+    figures: dict[str, float | None] = Field(
+        description="Measured, by metric. Shares are of 1; sqnr_db is of the worst output, null where it is exact."
+    )
+    expected: list[EvalExpected] = Field(
+        description="What the config expects of int8; empty for float, and under a limit."
+    )
+
+
+class ZooEval(Document):
+    schema_: Literal["axtool.axzoo.eval/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    name: str
+    licence: str
+    axm: str
+    against: Literal["labels", "float"]
+    limit: int | None = Field(description="Pictures that were asked for; null for all.")
+    rows: list[EvalRow]
