@@ -30,35 +30,6 @@ def windows_f32(
 ) -> None: ...
 def postamble_backends() -> list[str]: ...
 def labels_s8_s64(x: NDArray[np.int8], factor: int, out: NDArray[np.int64], backend: str = "auto") -> None: ...
-def map_s8_f32(
-    x: NDArray[np.int8],
-    kinds: NDArray[np.int32],
-    tables: NDArray[np.float32],
-    params: NDArray[np.float32],
-    grid: NDArray[np.float32] | None,
-    out: NDArray[np.float32],
-    backend: str = "auto",
-) -> None: ...
-def bins_s8_f32(
-    x: NDArray[np.int8],
-    bins: int,
-    shifted: bool,
-    kinds: NDArray[np.int32],
-    tables: NDArray[np.float32],
-    params: NDArray[np.float32],
-    out: NDArray[np.float32],
-    backend: str = "auto",
-) -> None: ...
-def boxes_f32(
-    distances: NDArray[np.float32],
-    grid: NDArray[np.float32],
-    cos: NDArray[np.float32] | None,
-    sin: NDArray[np.float32] | None,
-    stride: float,
-    out: NDArray[np.float32],
-    backend: str = "auto",
-) -> None: ...
-
 class Engine:
     def __init__(
         self,
@@ -81,6 +52,34 @@ class Engine:
     def isa(self) -> str: ...
 
 def head_backends() -> list[str]: ...
+
+class Steps:
+    def __init__(self, backend: str = "auto", threads: int = 1) -> None: ...
+    def add_source(self, shape: Sequence[int], padding: Sequence[Sequence[int]]) -> None: ...
+    def add_target(self, floats: int) -> None: ...
+    def add_map(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        kinds: NDArray[np.int32],
+        tables: NDArray[np.float32],
+        params: NDArray[np.float32],
+        grid: NDArray[np.float32],
+    ) -> None: ...
+    def add_boxes(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        shifted: bool,
+        stride: float,
+        kinds: Sequence[NDArray[np.int32]],
+        tables: Sequence[NDArray[np.float32]],
+        params: Sequence[NDArray[np.float32]],
+        grid: NDArray[np.float32],
+    ) -> None: ...
+    def run(self, buffers: Sequence[NDArray[np.int8]], targets: Sequence[NDArray[np.float32]]) -> None: ...
+    @property
+    def backend(self) -> str: ...
 
 class Heads:
     def __init__(self, backend: str = "auto", threads: int = 1) -> None: ...

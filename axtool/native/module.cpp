@@ -157,9 +157,9 @@ NB_MODULE(_native, m) {
   m.def("gram_f32", &gram, "x"_a, "gram"_a, "gram += x'x of each group, the sum over the rows of x in float32.");
   m.def("windows_f32", &windows, "image"_a, "kernel"_a, "dilation"_a, "y"_a, "x"_a, "found"_a,
         "What the taps of a convolution meet from (y, x) on, of each group: (group, window, k).");
-  postamble::bind_bytes(m);
   postamble::bind_heads(m);
   postamble::bind_labels(m);
+  postamble::bind_steps(m);
   nb::class_<Engine>(m, "Engine", "Executes rows of axtool.ops.encoding; see axtool.sim.engine.open_engine.")
       .def(
           "__init__",

@@ -4,8 +4,8 @@
 
 namespace axtool::postamble {
 
-void bind_bytes(nanobind::module_ &);
 void bind_heads(nanobind::module_ &);
 void bind_labels(nanobind::module_ &);
+void bind_steps(nanobind::module_ &);
 
 }  // namespace axtool::postamble

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "postamble/bind.h"
+#include "postamble/bind_frame.h"
 #include "postamble/heads.h"
 
 namespace nb = nanobind;
@@ -18,8 +19,6 @@ using namespace nb::literals;
 namespace axtool::postamble {
 namespace {
 
-using Buffer = nb::ndarray<const int8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-using Filled = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 struct Bound {
@@ -36,13 +35,6 @@ Kind kind_of(const std::string &name) {
 
 std::vector<float> copy(const Floats &values) { return {values.data(), values.data() + values.shape(0)}; }
 
-void add_source(Bound &self, const std::array<int64_t, 4> &shape, const std::array<std::array<int64_t, 2>, 4> &padding) {
-  if (shape[0] != 1) throw std::invalid_argument("source: want one frame");
-  const auto inside = [&](int axis) { return shape[axis] - padding[axis][0] - padding[axis][1]; };
-  self.heads.add_source({shape[1], shape[2], shape[3], padding[1][0], padding[2][0], padding[3][0], inside(1), inside(2),
-                         inside(3)});
-}
-
 void add_strip(Bound &self, const std::string &kind, const std::array<int64_t, 9> &places, bool columns_first, float scale,
                float zero, const Floats &table, const Floats &factors, const Floats &sizes, const Floats &rows,
                const Floats &cols, const Floats &steps) {
@@ -53,24 +45,8 @@ void add_strip(Bound &self, const std::string &kind, const std::array<int64_t, 9
 }
 
 void run(Bound &self, const std::vector<Buffer> &buffers, const std::vector<Filled> &targets) {
-  const auto &sources = self.heads.sources();
-  if (buffers.size() != sources.size() || targets.size() != self.heads.targets().size())
-    throw std::invalid_argument("heads: another number of buffers or targets");
-  std::vector<const int8_t *> from;
-  std::vector<float *> to;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const Source &s = sources[i];
-    const Buffer &b = buffers[i];
-    if (b.shape(0) != 1 || int64_t(b.shape(1)) != s.height || int64_t(b.shape(2)) != s.width ||
-        int64_t(b.shape(3)) != s.channels)
-      throw std::invalid_argument("heads: buffer " + std::to_string(i) + " has another shape");
-    from.push_back(b.data());
-  }
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (int64_t(targets[i].size()) != self.heads.targets()[i])
-      throw std::invalid_argument("heads: target " + std::to_string(i) + " has another size");
-    to.push_back(targets[i].data());
-  }
+  const std::vector<const int8_t *> from = sources_of(self.heads.sources(), buffers);
+  const std::vector<float *> to = targets_of(self.heads.targets(), targets);
   nb::gil_scoped_release free_threads;
   const std::lock_guard<std::mutex> one_at_a_time(self.running);
   self.heads.run(from, to);
@@ -85,7 +61,10 @@ void bind_heads(nb::module_ &m) {
           "__init__",
           [](Bound *self, const std::string &backend, int threads) { new (self) Bound{Heads(backend, threads), {}}; },
           "backend"_a = "auto", "threads"_a = 1)
-      .def("add_source", &add_source, "shape"_a, "padding"_a)
+      .def(
+          "add_source",
+          [](Bound &self, const Shape &shape, const Padding &padding) { self.heads.add_source(source_of(shape, padding)); },
+          "shape"_a, "padding"_a)
       .def("add_target", [](Bound &self, int64_t floats) { self.heads.add_target(floats); }, "floats"_a)
       .def("add_strip", &add_strip, "kind"_a, "places"_a, "columns_first"_a, "scale"_a, "zero"_a, "table"_a, "factors"_a,
            "sizes"_a, "rows"_a, "cols"_a, "steps"_a)

@@ -10,9 +10,7 @@
 namespace axtool::postamble {
 namespace neon {
 
-constexpr int64_t kMaxBins = 64;
-// Channels and pixels of a tile: its bytes stay in the first cache, and each channel is written 2 KiB at a time.
-constexpr int64_t kTile = 16, kWide = 512;
+constexpr bool kTurns = true;
 
 // A[u >> 6] * B[(u >> 3) & 7] * C[u & 7]
 struct Factors {
@@ -26,16 +24,19 @@ struct Factors {
 
 inline Lanes::Floats load(const float *x) { return {vld1q_f32(x), vld1q_f32(x + 4)}; }
 
-inline void row(const ByteFunction &f, int64_t n, const uint8_t *u, const float *at, float *y) {
+inline void row(const ByteFunction &f, int64_t n, const uint8_t *u, const float *at, float *y, const float *ahead) {
   int64_t i = 0;
   const auto eight_at_a_time = [&](auto value) {
-    for (; i + 8 <= n; i += 8) Lanes::store(y + i, value());
+    for (; i + 8 <= n; i += 8) {
+      if (i % 16 == 0) __builtin_prefetch(ahead + i, 1);
+      Lanes::store(y + i, value());
+    }
   };
-  if (f.kind == Kind::logistic) {
+  if (f.kind == ByteKind::logistic) {
     const Factors exp(f.factors);
     const Lanes::Floats one = Lanes::set(1);
     eight_at_a_time([&] { return one / (one + exp(u + i)); });
-  } else if (f.kind == Kind::linear) {
+  } else if (f.kind == ByteKind::linear) {
     const Lanes::Floats scale = Lanes::set(f.scale), zero = Lanes::set(f.zero);
     eight_at_a_time([&] { return (Lanes::real(u + i) - zero) * scale; });
   } else if (at) {
@@ -55,7 +56,12 @@ inline void turn(const int8_t *x, int64_t pixel, uint8_t *tile) {
     }
     for (int i = 0; i < 16; ++i) a[i] = b[i];
   }
-  for (int i = 0; i < 16; ++i) vst1q_u8(tile + i * kWide, a[i]);
+  for (int i = 0; i < 16; ++i) vst1q_u8(tile + i * kTilePixels, a[i]);
+}
+
+inline void turn_fours(const int8_t *x, uint8_t *tile) {
+  const uint8x8x4_t channels = vld4_u8(reinterpret_cast<const uint8_t *>(x));
+  for (int j = 0; j < 4; ++j) vst1_u8(tile + j * kTilePixels, channels.val[j]);
 }
 
 constexpr float kLanes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -75,28 +81,34 @@ inline Lanes::Floats first_of(const Lanes::Floats &x, const Lanes::Floats &lanes
   return {kept(x.first, lanes.first), kept(x.second, lanes.second)};
 }
 
-inline void expected(const int8_t *x, int64_t bins, const ByteFunction &exp, float *y, int64_t n) {
-  const Factors factors(exp.factors);
-  const Lanes::Floats lanes = load(kLanes);
-  for (int side = 0; side < 4; ++side, x += bins) {
-    Lanes::Floats total = Lanes::set(0), weighted = total;
-    for (int64_t b = 0; b < bins; b += 8) {
-      const uint8_t *u = reinterpret_cast<const uint8_t *>(x + b);
-      Lanes::Floats e;
-      if (exp.kind == Kind::table) {  // the three factors would leave the range of a float
-        float lookup[8];
-        for (int64_t i = 0; i < 8; ++i) lookup[i] = b + i < bins ? exp.table[u[i]] : 0.0f;
-        e = load(lookup);
-      } else {
-        e = factors(u);
-        if (b + 8 > bins) e = first_of(e, lanes, float(bins - b));
-      }
-      total = total + e;
-      weighted = weighted + (lanes + Lanes::set(float(b))) * e;
+struct Bins {
+  Factors factors;
+  const float *table;  // where the three factors would leave the range of a float, else null
+  explicit Bins(const ByteFunction &f) : factors(f.factors), table(f.kind == ByteKind::table ? f.table : nullptr) {}
+
+  Lanes::Floats exponentials(const uint8_t *u, int64_t left, const Lanes::Floats &lanes) const {
+    if (table) {
+      float lookup[8];
+      for (int64_t i = 0; i < 8; ++i) lookup[i] = i < left ? table[u[i]] : 0.0f;
+      return load(lookup);
     }
-    y[side * n] = pairs(weighted) / pairs(total);
+    const Lanes::Floats e = factors(u);
+    return left >= 8 ? e : first_of(e, lanes, float(left));
   }
-}
+
+  void expected(const int8_t *x, int64_t bins, float *y, int64_t apart) const {
+    const Lanes::Floats lanes = load(kLanes);
+    for (int side = 0; side < 4; ++side, x += bins) {
+      Lanes::Floats total = Lanes::set(0), weighted = total;
+      for (int64_t b = 0; b < bins; b += 8) {
+        const Lanes::Floats e = exponentials(reinterpret_cast<const uint8_t *>(x + b), bins - b, lanes);
+        total = total + e;
+        weighted = weighted + (lanes + Lanes::set(float(b))) * e;
+      }
+      y[side * apart] = pairs(weighted) / pairs(total);
+    }
+  }
+};
 
 #include "postamble/bytes.inc"
 }  // namespace neon

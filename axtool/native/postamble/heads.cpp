@@ -36,22 +36,13 @@ static const HeadLoops *loops_of(const std::string &backend) {
   throw std::invalid_argument("backend '" + backend + "' does not exist on this CPU; there are " + names);
 }
 
-static void want(bool holds, const char *what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
 Heads::Heads(const std::string &backend, int threads) : loops_(loops_of(backend)) {
   want(threads >= 1 && threads <= 256, "threads: want 1 to 256");
   if (threads > 1) team_ = std::make_unique<Team>(threads);
 }
 
 void Heads::add_source(const Source &s) {
-  constexpr int64_t most = int64_t(1) << 24;
-  for (int64_t size : {s.height, s.width, s.channels}) want(size >= 0 && size <= most, "source: a size out of range");
-  for (int64_t size : {s.top, s.left, s.before, s.rows, s.cols, s.inside_channels})
-    want(size >= 0, "source: a negative size");
-  want(s.top + s.rows <= s.height && s.left + s.cols <= s.width && s.before + s.inside_channels <= s.channels,
-       "source: the padding does not fit");
+  checked(s);
   for (int64_t y = 0; y < s.rows; ++y) tasks_.push_back({int64_t(sources_.size()), y});
   sources_.push_back(s);
   strips_.emplace_back();

@@ -6,23 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "postamble/source.h"
 #include "threads.h"
 
 namespace axtool::postamble {
 
 enum class Kind { affine, sigmoid, tanh, softmax, table, softmax_pair, grid_box, corner_box };
-
-// A buffer of the device: bytes (height, width, channels), of which the pixels inside the padding are read.
-struct Source {
-  int64_t height, width, channels;
-  int64_t top, left, before;           // padding in front of rows, columns and channels
-  int64_t rows, cols, inside_channels;  // without padding
-
-  int64_t row_bytes() const { return width * channels; }
-  const int8_t *pixels(const int8_t *data, int64_t y) const {
-    return data + ((top + y) * width + left) * channels + before;
-  }
-};
 
 // `count` channels of each anchor of each pixel of a source, and where they go in a target.
 struct Strip {

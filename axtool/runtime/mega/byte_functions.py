@@ -1,4 +1,4 @@
-"""Functions of one byte, as tables of 256 floats; and the loops that apply them, in NumPy and natively.
+"""Functions of one byte, as tables of 256 floats; and how NumPy applies them.
 
 Everything transcendental in a postamble kernel is a function of a quantized number, so it is evaluated here, once for
 each of its 256 values, when the kernel is made. A vector unit computes exp from three tables of eight entries, and the
@@ -39,6 +39,11 @@ class ByteFunctions:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    @property
+    def wants_grid(self) -> bool:
+        """Whether a function asks where a pixel lies."""
+        return bool(np.isin(self.kinds, (GRID_X, GRID_Y)).any())
+
 
 def together(*functions: ByteFunctions) -> ByteFunctions:
     """The functions of successive channels."""
@@ -52,6 +57,11 @@ def together(*functions: ByteFunctions) -> ByteFunctions:
 def linear(info: TensorInfo) -> ByteFunctions:
     """(q - zero_point) * scale in float32, as the host dequantizes."""
     return _made(LINEAR, real_values(info), scale=float(info.scale), zero=float(info.zero_point))
+
+
+def constant(value: float) -> ByteFunctions:
+    """The same for every byte."""
+    return _made(TABLE, np.full(256, value, np.float32))
 
 
 def table(info: TensorInfo, function: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> ByteFunctions:
@@ -109,58 +119,38 @@ def real_values(info: TensorInfo) -> Float:
     return values
 
 
-def map_s8_f32(
-    x: Bytes, functions: ByteFunctions, out: Float, *, grid: Float | None = None, backend: str = "auto"
-) -> None:
-    """Channel k of x (h, w, c) through function k % n, into out (h * w, c), of any strides. grid is (2, h * w)."""
-    native = native_module()
-    if native is not None and backend != "numpy":
-        native.map_s8_f32(x, functions.kinds, functions.tables, functions.params, grid, out, backend)
-        return
+def mapped(x: Bytes, functions: ByteFunctions, grid: Float | None = None) -> Float:
+    """Channel k of x (h, w, c) through function k % n: (h * w, c). grid is (2, h * w)."""
     stored = x.reshape(-1, x.shape[-1]).view(np.uint8)
+    out = np.empty(stored.shape, np.float32)
     for k in range(min(len(functions), x.shape[-1])):
         values = functions.tables[k][stored[:, k :: len(functions)]]
         if functions.kinds[k] in (GRID_X, GRID_Y):
             assert grid is not None
             values = (values + grid[functions.kinds[k] - GRID_X][:, None]) * functions.params[k, 2]
         out[:, k :: len(functions)] = values
+    return out
 
 
-def bins_s8_f32(x: Bytes, bins: int, exp: ByteFunctions, shifted: bool, out: Float, *, backend: str = "auto") -> None:
-    """The expected bin of each of four sides of x (h, w, 4 * bins), into out (4, h * w): sum(b * e) / sum(e).
+def expected_bins(x: Bytes, bins: int, exp: ByteFunctions, shifted: bool) -> Float:
+    """The expected bin of each of four sides of x (h, w, 4 * bins): (4, h * w), sum(b * e) / sum(e).
 
     Bins are added eight lanes at a time, then the lanes in pairs.
     """
-    native = native_module()
-    if native is not None and backend != "numpy":
-        native.bins_s8_f32(x, bins, shifted, exp.kinds, exp.tables, exp.params, out, backend)
-        return
     q = x.reshape(-1, 4, bins)
     if shifted:
         q = np.maximum(q + (np.int16(127) - q.max(-1, keepdims=True)), -128).astype(np.int8)
     e = exp.tables[0][q.view(np.uint8)]
     weighted = np.arange(bins, dtype=np.float32) * e
-    out[...] = (lane_sums(weighted) / lane_sums(e)).T
+    expected: Float = (lane_sums(weighted) / lane_sums(e)).T
+    return expected
 
 
-def boxes_f32(
-    distances: Float,
-    grid: Float,
-    stride: float,
-    out: Float,
-    *,
-    cos: Float | None = None,
-    sin: Float | None = None,
-    backend: str = "auto",
-) -> None:
-    """Left, top, right, bottom distances (4, n) from grid points (2, n) as centre and size in pixels, into (n, 4).
+def boxes(distances: Float, grid: Float, stride: float, cos: Float | None = None, sin: Float | None = None) -> Float:
+    """Left, top, right, bottom distances (4, n) from grid points (2, n) as centre and size in pixels: (n, 4).
 
     With cos and sin (n,) the offset of the centre is turned by that angle, and the size is the sum of the distances.
     """
-    native = native_module()
-    if native is not None and backend != "numpy":
-        native.boxes_f32(distances, grid, cos, sin, stride, out, backend)
-        return
     low, high, half = distances[:2], distances[2:], np.float32(0.5)
     if cos is None or sin is None:
         first, last = grid - low, grid + high
@@ -169,7 +159,8 @@ def boxes_f32(
         fx, fy = (high - low) * half
         centre = np.stack([(fx * cos - fy * sin) + grid[0], (fx * sin + fy * cos) + grid[1]])
         size = low + high
-    out[:, :2], out[:, 2:] = (centre * np.float32(stride)).T, (size * np.float32(stride)).T
+    made: Float = (np.concatenate([centre, size]) * np.float32(stride)).T
+    return made
 
 
 def native_module() -> Any:

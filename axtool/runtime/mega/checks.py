@@ -17,6 +17,7 @@ DROP = "drop the Postamble to run the onnx tail"
 MOST_TENSORS = 64
 MOST_BYTES = 1 << 30  # of a buffer
 LEAST_SCALE, MOST_SCALE = 1e-30, 1e30  # beyond these, products of a scale leave float32
+MOST_THREADS = 256
 BACKENDS = ("auto", "scalar", "avx2", "avx512", "neon")
 
 

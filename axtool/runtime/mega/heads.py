@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.runtime.mega.checks import BACKENDS, check_backend, check_tensors
+from axtool.runtime.mega.checks import BACKENDS, MOST_THREADS, check_backend, check_tensors
 from axtool.runtime.mega.params import check_count
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.mega.strips import Strip, write_strips
 from axtool.runtime.tensor_info import TensorInfo
-
-_MOST_THREADS = 256
 
 
 class Heads:
@@ -35,8 +33,7 @@ class Heads:
     ) -> None:
         self._infos, self._strips = tuple(infos), tuple(strips)
         self._pools = [Pool(shape) for shape in shapes]
-        if check_count("threads", threads) > _MOST_THREADS:
-            raise ValueError(f"threads is {threads}, want at most {_MOST_THREADS}")
+        check_count("threads", threads, most=MOST_THREADS)
         self._native = _native(self._infos, self._strips, shapes, check_backend(backend), threads)
         self.backend = "numpy" if self._native is None else str(self._native.backend)
 

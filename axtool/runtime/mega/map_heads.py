@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime.mega import byte_functions as bf
-from axtool.runtime.mega.checks import DROP, check_backend, check_infos, check_tensors, named
+from axtool.runtime.mega.byte_steps import Map, Placed, Steps
+from axtool.runtime.mega.checks import DROP, check_infos, named
 from axtool.runtime.mega.params import check_choice, check_count
-from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.tensor_info import TensorInfo
 
@@ -53,23 +53,16 @@ class _MapHead(Operator):
             wanted = ", ".join(f"{each.what} (1, h, w, {each.channels})" for each in maps)
             seen = ", ".join(named(info, index) for index, info in enumerate(infos))
             raise ValueError(f"reads {wanted}, this model has {seen}; {DROP}")
-        self._infos, self._channels_last = tuple(infos), layout == "nhwc"
-        self._functions = [
-            (bf.logistic if each.chance else bf.linear)(info) for each, info in zip(maps, infos, strict=True)
-        ]
-        self.backend = check_backend(backend)
-        self.output_shapes = tuple((1, h, w, c) if self._channels_last else (1, c, h, w) for _, h, w, c in sizes)
-        self._pools = [Pool(shape) for shape in self.output_shapes]
+        self.output_shapes = tuple((1, h, w, c) if layout == "nhwc" else (1, c, h, w) for _, h, w, c in sizes)
+        steps = []
+        for index, (each, info, (_, h, w, c)) in enumerate(zip(maps, infos, sizes, strict=True)):
+            to = Placed(index, 0, c, 1) if layout == "nhwc" else Placed(index, 0, 1, h * w)
+            steps.append(Map(index, 0, c, to, (bf.logistic if each.chance else bf.linear)(info)))
+        self._steps = Steps(infos, steps, self.output_shapes, backend=backend)
+        self.backend = self._steps.backend
 
     def __call__(self, *tensors: NDArray[np.int8]) -> Any:
-        buffers = check_tensors(tensors, self._infos)
-        made = []
-        for tensor, info, function, pool in zip(buffers, self._infos, self._functions, self._pools, strict=True):
-            out, inside = pool.take(), tensor[info.inside][0]
-            channels = inside.shape[2]
-            rows = out.reshape(-1, channels) if self._channels_last else out.reshape(channels, -1).T
-            bf.map_s8_f32(inside, function, rows, backend=self.backend)
-            made.append(out)
+        made = self._steps.run(tensors)
         return made[0] if len(made) == 1 else Unpacked(made)
 
 
