@@ -149,3 +149,13 @@ def test_models_are_read_without_a_temporary_file(
     op.seq(op.load(tiny_models / "two.axm"), op.pack()).save_axe(tmp_path / "x.axe")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     assert isinstance(op.load(tmp_path / "x.axe").operators[0], op.LoadedSeq)
+
+
+def test_an_optimized_pipeline_is_saved_as_what_it_was_made_of(tiny_models: Tiny, tmp_path: Path) -> None:
+    plain = op.seq(
+        op.letterbox(8, 8), op.to_tensor(), op.load(tiny_models / "two.axm"), op.pack(),
+        op.for_each(op.letterbox(4, 4), op.to_tensor()),
+    )  # fmt: skip
+    plain.save_axe(tmp_path / "plain.axe")
+    plain.optimized().save_axe(tmp_path / "fast.axe")
+    assert (tmp_path / "plain.axe").read_bytes() == (tmp_path / "fast.axe").read_bytes()

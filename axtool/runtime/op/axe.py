@@ -1,7 +1,8 @@
 """A pipeline  <->  an .axe file: a zip of pipeline.toml and the compiled models that it names, without any code.
 
 Operators are written by their registered name and the fields that differ from their defaults; a model by its member
-of the zip and its Postamble. The only module that loading imports is that of a kernel that the file names.
+of the zip and its Postamble; an optimized pipeline as the one that it was made of. The only module that loading
+imports is that of a kernel that the file names.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from axtool.config import write_whole
 from axtool.errors import UsageError, nearest
 from axtool.runtime.op.combinators import Par, Seq
 from axtool.runtime.op.for_each import ForEach
+from axtool.runtime.op.fused import PixelsToTensor
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator, registered, registered_names, snake_case
 from axtool.runtime.postamble import Postamble
@@ -109,10 +111,12 @@ def _entry(operator: Operator, models: dict[str, bytes]) -> dict[str, Any]:
     return {"operator": snake_case(cls.__name__), **({"fields": fields} if fields else {}), **named}
 
 
-def _inside(operator: Operator) -> Sequence[Operator]:
+def _inside(operator: Operator) -> list[Operator]:
+    """The operators of a group; those that `optimized` made one are written as they were."""
     if isinstance(operator, Par):
-        return operator.branches
-    return operator.body.operators if isinstance(operator, ForEach) else operator.operators
+        return list(operator.branches)
+    steps = operator.body.operators if isinstance(operator, ForEach) else operator.operators
+    return [single for step in steps for single in (step.steps if isinstance(step, PixelsToTensor) else (step,))]
 
 
 def _list(operator: Operator) -> dict[str, Any]:
