@@ -25,8 +25,8 @@ class DetrPostamble(Operator):
 
     Families: DETR, and transformers of its kind whose tail is a sigmoid of the boxes beside logits, or beside scores
     after a softmax or a sigmoid. Both last layers run on the device, biases too. Where a decoder adds reference points
-    to the boxes before their sigmoid (Conditional and Deformable DETR), that sum must be the device's as well: shapes do
-    not tell, `axtool verify --postamble` does.
+    to the boxes before their sigmoid (Conditional and Deformable DETR), that sum must be the device's as well: shapes
+    do not tell, `axtool verify --postamble` does.
 
     num_classes   channels of the logits. DETR counts 'no object' as one: 92 for COCO's 91 identifiers.
     scores        what the model declares: 'none' for logits (the default), 'softmax' over the classes of a query, or
@@ -69,7 +69,7 @@ class DetrPostamble(Operator):
         index = _queries(infos, num_classes, tensor_roles)
         _, rows, cols, _ = infos[0].unpadded_shape
         outputs = [Output("logits", num_classes, scores), Output("boxes", 4, "sigmoid")]
-        self.output_shapes, strips = dense_strips(infos, [Level(rows, cols, 1, index)], outputs, join=True)
+        self.output_shapes, strips = dense_strips(infos, [Level(rows, cols, index)], outputs, join=True)
         self._heads = Heads(infos, strips, self.output_shapes, backend=backend, threads=threads)
         self.backend, self.threads = self._heads.backend, threads
         super().__init__(name=name)

@@ -14,12 +14,16 @@ from axtool.runtime.tensor_info import TensorInfo
 
 @dataclass(frozen=True)
 class Level:
-    """One grid: its rows and columns, the anchors of a cell, and the tensor of each role by index."""
+    """One grid: its rows and columns, the tensor of each role by index, and the anchors of a cell.
+
+    `stride` is the pixels of the model's input from one column to the next, where a head needs it.
+    """
 
     rows: int
     cols: int
-    anchors: int
     index: Mapping[str, int]
+    anchors: int = 1
+    stride: float = 0.0
 
     @property
     def boxes(self) -> int:
@@ -60,7 +64,7 @@ def find_levels(
         if rest or anchors == 0 or channels != sorted(by_width.values()):
             wanted = ", ".join(f"{width} for each anchor ({role})" for role, width in widths.items())
             raise ValueError(f"{listed}: channels {channels}, want {wanted}; check {parameters}, or {DROP}")
-        found.append(Level(*grid, anchors, _index(infos, members, by_width, roles)))
+        found.append(Level(*grid, _index(infos, members, by_width, roles), anchors))
     return found
 
 

@@ -108,8 +108,8 @@ class UltralyticsYoloPostamble(Operator):
         atol = np.full((shape[1], shape[2]) if channels_last else (shape[2], shape[1]), Tolerance.atol)
         start = 0
         for level in self._heads.levels:
-            atol[start : start + level.points, :4] = 1e-5 * level.stride * self._bins
-            start += level.points
+            atol[start : start + level.boxes, :4] = 1e-5 * level.stride * self._bins
+            start += level.boxes
         first = Tolerance(atol=(atol if channels_last else atol.T)[None])
         return (first,) if self._heads.proto is None else (first, Tolerance())
 
@@ -124,14 +124,17 @@ class UltralyticsYoloPostamble(Operator):
             return 0
         if self.form != "yolov8":
             raise ValueError(f"the form '{self.form}' has no {extra}; leave out form, dfl_bins or has_objectness")
-        counts = {self._infos[level.outputs[extra]].unpadded_shape[3] for level in self._heads.levels}
+        counts = {self._infos[level.index[extra]].unpadded_shape[3] for level in self._heads.levels}
         if len(counts) > 1:
             raise ValueError(
                 f"the {extra} outputs have {' and '.join(map(str, sorted(counts)))} channels, want one count"
             )
         channels = counts.pop()
         if extra == "keypoint" and channels % self.keypoint_dims:
-            raise ValueError(f"{channels} keypoint channels are no multiple of keypoint_dims={self.keypoint_dims}")
+            raise ValueError(
+                f"{channels} keypoint channels are no multiple of keypoint_dims={self.keypoint_dims}; if they are mask "
+                "coefficients, the output of their prototypes is missing"
+            )
         if self._heads.proto is not None:
             protos = self._infos[self._heads.proto].unpadded_shape[3]
             if protos != channels:

@@ -6,25 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from axtool.runtime.mega.checks import named
+from axtool.runtime.mega.levels import Level
 from axtool.runtime.mega.params import check_choice
 from axtool.runtime.tensor_info import TensorInfo
 
 ROLES = ("box", "class", "keypoint", "mask", "proto", "angle", "objectness")
 EXTRAS = ("keypoint", "mask", "angle")
-
-
-@dataclass(frozen=True)
-class Level:
-    """One level of the pyramid: its grid, the pixels between grid points, and the index of the output of each role."""
-
-    height: int
-    width: int
-    stride: float
-    outputs: dict[str, int]
-
-    @property
-    def points(self) -> int:
-        return self.height * self.width
 
 
 @dataclass(frozen=True)
@@ -37,7 +24,7 @@ class Heads:
 
     @property
     def points(self) -> int:
-        return sum(level.points for level in self.levels)
+        return sum(level.boxes for level in self.levels)
 
 
 def find_heads(
@@ -64,11 +51,25 @@ def find_heads(
         raise ValueError(f"a model has keypoints, masks or angles, this one has {' and '.join(sorted(extras))}")
     extra = next(iter(extras), None)
     protos = [index for index, role in enumerate(roles) if role == "proto"]
-    if (extra == "mask") != (len(protos) == 1):
-        raise ValueError(f"masks come with one output of prototypes, found {len(protos)}; pass tensor_roles")
+    _check_prototypes(infos, roles, protos)
     wanted_roles = ["box", "class", *(["objectness"] if has_objectness else []), *([extra] if extra else [])]
     levels = _levels(infos, roles, wanted_roles, width, height)
     return Heads(levels, protos[0] if protos else None, extra)
+
+
+def _check_prototypes(infos: Sequence[TensorInfo], roles: Sequence[str], protos: Sequence[int]) -> None:
+    """Mask coefficients weigh the prototypes of one output. Raises ValueError where either is there alone."""
+    masks = [index for index, role in enumerate(roles) if role == "mask"]
+    if masks and not protos:
+        raise ValueError(
+            f"{named(infos[masks[0]], masks[0])} has mask coefficients, but the output of their prototypes is missing: "
+            "no output has the role 'proto'"
+        )
+    if protos and not masks:
+        raise ValueError(f"{named(infos[protos[0]], protos[0])} has prototypes, but no output has mask coefficients")
+    if len(protos) > 1:
+        seen = ", ".join(named(infos[index], index) for index in protos)
+        raise ValueError(f"masks come with one output of prototypes, found {seen}; pass tensor_roles")
 
 
 def _levels(
@@ -95,7 +96,7 @@ def _levels(
             raise ValueError(f"the level of {h}x{w} has no {' and no '.join(missing)}; it has {have}")
         if not w or not h or width * h != height * w:
             raise ValueError(f"the level of {h}x{w} does not divide the model's input of {height}x{width}")
-        levels.append(Level(h, w, width / w, outputs))
+        levels.append(Level(h, w, outputs, stride=width / w))
     return tuple(sorted(levels, key=lambda level: level.stride))
 
 

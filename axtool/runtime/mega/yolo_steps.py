@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from axtool.runtime.mega import byte_functions as bf
 from axtool.runtime.mega.byte_steps import Boxes, Map, Placed
-from axtool.runtime.mega.yolo_heads import Heads, Level
+from axtool.runtime.mega.levels import Level
+from axtool.runtime.mega.yolo_heads import Heads
 from axtool.runtime.tensor_info import TensorInfo
 
 
@@ -50,7 +51,7 @@ def yolo_steps(infos: Sequence[TensorInfo], heads: Heads, layout: Layout) -> lis
     start = 0
     for level in heads.levels:
         made += _Level(infos, level, layout, start, heads.points).steps(heads.extra)
-        start += level.points
+        start += level.boxes
     if heads.proto is not None:
         info = infos[heads.proto]
         _, h, w, c = info.unpadded_shape
@@ -78,7 +79,7 @@ class _Level:
             made.append(self._boxes())
         if layout.form == "yolov6":
             ones = bf.constant(1)
-            made.append(Map(self.level.outputs["class"], 0, 1, layout.at(4, self.start, self.points), ones))
+            made.append(Map(self.level.index["class"], 0, 1, layout.at(4, self.start, self.points), ones))
         made.append(self._map("class", layout.first_class, bf.logistic(self._info("class"))))
         first_extra = layout.first_class + layout.num_classes
         if extra == "mask":
@@ -90,10 +91,10 @@ class _Level:
         return made
 
     def _info(self, role: str) -> TensorInfo:
-        return self.infos[self.level.outputs[role]]
+        return self.infos[self.level.index[role]]
 
     def _grid(self, offset: float) -> bf.Float:
-        return bf.grid_points(self.level.height, self.level.width, offset)
+        return bf.grid_points(self.level.rows, self.level.cols, offset)
 
     def _map(
         self, role: str, channel: int, functions: bf.ByteFunctions | None = None, grid: bf.Float | None = None
@@ -102,17 +103,17 @@ class _Level:
         info = self._info(role)
         made = bf.linear(info) if functions is None else functions
         to = self.layout.at(channel, self.start, self.points)
-        return Map(self.level.outputs[role], 0, info.unpadded_shape[3], to, made, grid if made.wants_grid else None)
+        return Map(self.level.index[role], 0, info.unpadded_shape[3], to, made, grid if made.wants_grid else None)
 
     def _boxes(self) -> Boxes:
         info, bins = self._info("box"), self.layout.bins
         distances, shifted = (bf.linear(info), False) if bins == 1 else bf.exponential_of_bins(info)
-        angle, turn = self.level.outputs.get("angle"), None
+        angle, turn = self.level.index.get("angle"), None
         if angle is not None:
             cos = bf.table(self.infos[angle], lambda x: np.cos(_angle(x)))
             turn = bf.together(cos, bf.table(self.infos[angle], lambda x: np.sin(_angle(x))))
         to = self.layout.at(0, self.start, self.points)
-        source, grid = self.level.outputs["box"], self._grid(0.5)
+        source, grid = self.level.index["box"], self._grid(0.5)
         return Boxes(source, bins, to, distances, grid, self.level.stride, shifted, angle, turn)
 
     def _pixels(self) -> bf.ByteFunctions:
