@@ -153,12 +153,12 @@ REFUSALS: list[tuple[list[TensorInfo], dict[str, Any], str]] = [
     (TWO, {"num_classes": 0}, "num_classes is 0, want a whole number of at least 1"),
     (TWO, {"num_classes": True}, "num_classes is True"),
     ([*TWO, info(4, 4, 8)], {},
-     "8 keypoint channels are no multiple of keypoint_dims=3; if they are mask coefficients, the output of their proto"),
+     "8 keypoint channels are no multiple of keypoint_dims=3; if they are mask coefficients, the output"),
     ([*TWO, info(4, 4, 32)], {"tensor_roles": ["box", "class", "mask"]},
      "(1, 4, 4, 32) has mask coefficients, but the output of their prototypes is missing"),
     ([*TWO, info(8, 8, 32)], {}, "(1, 8, 8, 32) has prototypes, but no output has mask coefficients"),
     ([*TWO, info(4, 4, 32), info(8, 8, 32), info(9, 9, 32)],
-     {"tensor_roles": ["box", "class", "mask", "proto", "proto"]}, "masks come with one output of prototypes, found out"),
+     {"tensor_roles": ["box", "class", "mask", "proto", "proto"]}, "masks come with one output of prototypes, found"),
     ([*TWO, info(4, 4, 32), info(8, 8, 16)], {}, "32 mask coefficients for 16 prototypes"),
 ]  # fmt: skip
 
