@@ -159,10 +159,11 @@ def adopt(frame: Frame | None) -> None:
 
 
 def size_of(image: Any) -> tuple[int, int] | None:
-    """(width, height) of a picture, an Image or a pair of numbers; None for anything else."""
+    """(width, height) of a picture, an Image, a PIL image or a pair of numbers; None for anything else."""
     if isinstance(image, tuple) and len(image) == 2 and all(isinstance(value, int) for value in image):
         return image
-    if isinstance(image, np.ndarray):
-        return (image.shape[1], image.shape[0]) if image.dtype == np.uint8 and image.ndim in (2, 3) else None
+    if hasattr(image, "__array__") and hasattr(image, "dtype"):  # torch's tensors too
+        bytes_ = str(image.dtype).endswith("uint8") and len(image.shape) in (2, 3)
+        return (int(image.shape[1]), int(image.shape[0])) if bytes_ else None
     width, height = getattr(image, "width", None), getattr(image, "height", None)
     return (width, height) if isinstance(width, int) and isinstance(height, int) else None

@@ -33,6 +33,11 @@ def test_an_empty_list_gives_empty_lists() -> None:
     assert op.for_each(double)([]) == ([], [])
 
 
+def test_what_is_no_list_is_refused_by_its_type() -> None:
+    with pytest.raises(TypeError, match="for_each wants a list, got int"):
+        op.for_each(double)(3)
+
+
 def test_rows_of_an_array_are_elements() -> None:
     assert op.for_each(np.sum)(np.arange(6).reshape(2, 3)).output == [3, 12]
 

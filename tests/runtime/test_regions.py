@@ -100,6 +100,22 @@ def test_a_crop_wants_a_property_or_indices(given: dict[str, Any]) -> None:
         op.crop_roi(**given)
 
 
+@pytest.mark.parametrize("indices", [(0, 1, 2), (-4, -3, -2, -1)])
+def test_columns_that_are_no_box_are_refused(indices: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="a box is four columns counted from 0"):
+        op.crop_roi(indices=indices)
+
+
+def test_a_row_without_those_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a row of 5 has no columns \(2, 3, 4, 5\)"):
+        cut(np.arange(5), op.crop_roi(indices=(2, 3, 4, 5)))
+
+
+def test_a_turned_box_much_larger_than_the_picture_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a box of 8e\+06 x 6 pixels is no part of a picture of 80 x 60"):
+        cut(OrientedObject(0, 0, 0.5, 0.5, 1e5, 0.1, 0.5, 0.9), op.crop_rotated_roi())
+
+
 def test_a_table_is_sent_to_for_each() -> None:
     with pytest.raises(ValueError, match=r"one row, got \(2, 4\); put it into for_each"):
         cut(np.zeros((2, 4)), op.crop_roi(indices=range(4)))

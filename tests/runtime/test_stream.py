@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -107,6 +108,12 @@ def test_an_error_names_its_frame_behind_the_results_before_it() -> None:
 def test_results_before_an_error_are_handed_out() -> None:
     stream = op.seq(lambda x: 1 / x).stream([4, 2, 0, 1])
     assert [next(stream)[1], next(stream)[1]] == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_what_ends_a_program_ends_the_stream(window: int) -> None:
+    with pytest.raises(SystemExit):
+        list(op.seq(sys.exit).stream(range(3), max_in_flight=window))
 
 
 @pytest.mark.parametrize("window", [1, 4])

@@ -215,3 +215,19 @@ def test_a_step_that_needs_the_frame_says_how_to_give_one() -> None:
 def test_a_frame_is_of_a_picture() -> None:
     with pytest.raises(TypeError, match="got str"), op.frame_context("cat.jpg"):
         pass
+
+
+class Tensor:
+    """What looks like a tensor of another library."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, f"torch.{array.dtype}"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.array
+
+
+def test_a_picture_in_a_tensor_of_another_library_has_a_frame_too() -> None:
+    rows = op.seq(op.resize(10, 10), lambda _: np.array([[0, 0, 5, 10, 1, 0]]), op.to_image_space())
+    np.testing.assert_allclose(rows(Tensor(picture(20, 40)))[0, :4], [0, 0, 0.5, 1])
+    assert geometry.size_of(Tensor(np.zeros((3, 4), np.float32))) is None

@@ -47,6 +47,8 @@ class ForEach(Operator):
         super().__init__(name=name)
 
     def __call__(self, values: Iterable[Any]) -> Any:
+        if not isinstance(values, Iterable):
+            raise TypeError(f"for_each wants a list, got {type(values).__name__}")
         items, made = list(values), []
         for index, item in enumerate(items):
             with geometry.branch():

@@ -37,8 +37,8 @@ class CropRoi(Operator):
             raise ValueError(
                 "crop_roi wants property, the attribute that is the box ('bbox'), or indices, four columns of a row"
             )
-        if self.indices is not None and len(self.indices) != 4:
-            raise ValueError(f"crop_roi: a box is four columns, got indices={tuple(self.indices)}")
+        if self.indices is not None and (len(self.indices) != 4 or min(self.indices) < 0):
+            raise ValueError(f"crop_roi: a box is four columns counted from 0, got indices={tuple(self.indices)}")
 
     def __call__(self, item: Any) -> Any:
         frame, image, pixels = _picture("crop_roi")
@@ -63,6 +63,8 @@ class CropRoi(Operator):
         values = np.asarray(row, np.float64)
         if values.ndim != 1:
             raise ValueError(f"crop_roi wants one row, got {values.shape}; put it into for_each")
+        if max(self.indices or (), default=0) >= len(values):
+            raise ValueError(f"crop_roi: a row of {len(values)} has no columns {tuple(self.indices or ())}")
         x0, y0, x1, y1 = _TO_BOX[CoordFormat(self.format)](*values[list(self.indices or ())].tolist()).xyxy()
         corners = frame.to_image([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
         return _around(corners) if x1 > x0 and y1 > y0 else BBox(x0, y0, x1, y1)  # a box inside out stays one
@@ -87,8 +89,9 @@ class CropRotatedRoi(Operator):
         corners = np.array(item.corners_in(width, height))
         _whole(_around(corners), pixels)
         size = item.w * width, item.h * height
-        if min(size) <= 0:
-            raise ValueError(f"crop_rotated_roi: a box of {size[0]:g} x {size[1]:g} pixels has no area")
+        if min(size) <= 0 or max(size) > 2 * (width + height):
+            why = "has no area" if min(size) <= 0 else f"is no part of a picture of {width} x {height}"
+            raise ValueError(f"crop_rotated_roi: a box of {size[0]:g} x {size[1]:g} pixels {why}")
         out_w, out_h = max(round(size[0]), 1), max(round(size[1]), 1)
         cos, sin = np.cos(item.angle), np.sin(item.angle)
         upright = np.array([[cos, sin, 0], [-sin, cos, 0], [0, 0, 1]]) @ geometry.scaled(1, 1, *-corners.mean(0))

@@ -29,7 +29,7 @@ from axtool.runtime.op.operator import Operator, Unpacked
 IN_FLIGHT = 4  # frames of one device core that are begun and not yet handed out
 _PATIENCE_S = 5.0  # for a source that does not answer, when a stream is left early
 
-Stage = Sequence[Operator]
+Stage = Sequence[tuple[Operator, Sequence[AxRuntimeModel]]]  # operators in order, each with the devices inside it
 Results = Generator[tuple[tuple[Any, ...], Any], None, None]  # of each frame: what was given, and its result
 
 
@@ -125,7 +125,7 @@ def _steps(operator: Operator) -> Iterator[Operator]:
         yield operator
 
 
-def _parts(stage: Stage) -> set[int]:
+def _parts(stage: Sequence[Operator]) -> set[int]:
     """What only one thread may use at a time: operators, and the devices behind them."""
     inner = [one for step in stage for one in walk(step)]
     return {id(one.part if isinstance(one, AxRuntimeModel) else one) for one in inner}
@@ -138,7 +138,11 @@ def _window(max_in_flight: int | None) -> int:
 
 
 def _results(pipeline: Seq, frames: Iterable[tuple[Any, ...]], window: int) -> Results:
-    stages, here = stages_of(pipeline), copy_context()
+    here = copy_context()
+    stages: list[Stage] = [
+        [(step, [inner for inner in walk(step) if isinstance(inner, AxRuntimeModel)]) for step in stage]
+        for stage in stages_of(pipeline)
+    ]
     begun = (_begun(index, given, here.copy()) for index, given in enumerate(frames))
     done = _in_this_thread(stages, begun) if window == 1 else _in_threads(stages, begun, window)
     with closing(done):  # an error's traceback would keep the threads alive
@@ -208,17 +212,18 @@ def _in_threads(stages: Sequence[Stage], begun: Iterable[_Frame], window: int) -
 
 def _advance(stage: Stage, frame: _Frame) -> None:
     """One stage of one frame; what goes wrong is kept in the frame, with its number."""
-    for step in stage:
+    for step, devices in stage:
         if frame.error is not None:
             return
         try:
             result = frame.context.run(step, *frame.values)
-            devices = [inner for inner in walk(step) if isinstance(inner, AxRuntimeModel)]
             frame.values = arguments(_kept(result, devices) if devices else result)
         except Exception as error:
             text = f"frame {frame.index}: {type(step).__name__}: {type(error).__name__}: {error}"
             frame.error = RuntimeError(text)
             frame.error.__cause__ = error
+        except BaseException as error:  # SystemExit, for one: it ends the program where the results are read
+            frame.error = error
 
 
 def _kept(value: Any, devices: Sequence[AxRuntimeModel]) -> Any:
