@@ -11,6 +11,7 @@ from axtool.cli import options as o
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, set_up
 from axtool.cli.version import Version, without_command
 from axtool.cli.zoo_benchmark import benchmark_command
+from axtool.cli.zoo_config import new_command, show_config_command
 from axtool.cli.zoo_eval import eval_command
 from axtool.cli.zoo_run import Name, run_command
 from axtool.legible import legible, legible_values
@@ -190,6 +191,8 @@ def build_command(
     raise typer.Exit(1 if document["status"] == "failed" else 0)
 
 
+app.command("show-config")(show_config_command)
+app.command("new")(new_command)
 app.command("run")(run_command)
 app.command("eval")(eval_command)
 app.command("benchmark")(benchmark_command)

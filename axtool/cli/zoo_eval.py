@@ -1,5 +1,6 @@
 """`axzoo eval`: how right a model of the zoo is in float, in int8, and in int8 with its kernel."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,7 +45,8 @@ def eval_command(
     rows: list[Evaluated] = []
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         path = axm_of(entry, axm, target, source, progress)
-        ways = [("float", "onnxruntime", None, False)] if entry.config.annotations else []
+        ways: list[tuple[str, str, Path | None, bool]] = []
+        ways += [("float", "onnxruntime", None, False)] if entry.config.annotations else []
         ways += [("int8", "onnxruntime", path, False)]
         ways += [("int8", entry.config.kernel.kernel_name, path, True)] if kernel and entry.config.postamble else []
         for numbers, tail, file, by_kernel in ways:

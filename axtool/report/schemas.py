@@ -15,7 +15,7 @@ from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
 from axtool.report.schemas_tail import RunTail, TailVerdict
-from axtool.report.schemas_zoo import ZooBenchmark, ZooEval
+from axtool.report.schemas_zoo import ZooBenchmark, ZooEval, ZooNew, ZooShowConfig
 
 
 class Device(Part):
@@ -385,6 +385,8 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "axzoo.info": ZooInfo,
         "axzoo.check": ZooCheck,
         "axzoo.build": ZooBuild,
+        "axzoo.show-config": ZooShowConfig,
+        "axzoo.new": ZooNew,
         "axzoo.run": ZooRun,
         "axzoo.eval": ZooEval,
         "axzoo.benchmark": ZooBenchmark,

@@ -83,3 +83,21 @@ class ZooEval(Document):
     against: Literal["labels", "float"]
     limit: int | None = Field(description="Pictures that were asked for; null for all.")
     rows: list[EvalRow]
+
+
+class ZooShowConfig(Ok):
+    schema_: Literal["axtool.axzoo.show-config/1"] = Field(alias="schema")
+    name: str
+    file: str = Field(description="The config.")
+    kernel_file: str | None = Field(description="What defines the kernel; null without one, or where it is nowhere.")
+    config: dict[str, Any] = Field(description="Every value, as a config has them.")
+    defaults: list[str] = Field(description="Keys that the config leaves out; `task.iou` is one inside another.")
+
+
+class ZooNew(Ok):
+    schema_: Literal["axtool.axzoo.new/1"] = Field(alias="schema")
+    name: str
+    file: str
+    task: dict[str, Any] = Field(description="As guessed; empty where nothing is known.")
+    postamble: dict[str, Any] | None
+    guesses: list[str] = Field(description="What task and postamble are from, in words.")

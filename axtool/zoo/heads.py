@@ -24,7 +24,8 @@ SOME_SCALE = 1 / 32  # of every head: a constructor looks at shapes, and a small
 @dataclass(frozen=True)
 class Heads:
     """`fused` are the device's buffers without padding, `floats` the same as tensors of the model. `host` are tensors
-    that the tail reads from the host. `size` is the (width, height) of the input, `export` what the exporter wrote.
+    that the tail reads from the host. `size` is the (width, height) of the input, `export` what the exporter wrote,
+    `last_ops` the op that makes each output.
     """
 
     fused: tuple[TensorInfo, ...]
@@ -34,6 +35,7 @@ class Heads:
     outputs: tuple[TensorSpec, ...]
     size: tuple[int, int]
     export: Mapping[str, Any]
+    last_ops: Mapping[str, str]
 
 
 def heads_of(model: Path, target: Target, reading: Reading) -> Heads:
@@ -55,8 +57,16 @@ def heads_of(model: Path, target: Target, reading: Reading) -> Heads:
                 floats.append(TensorInfo(shape, np.float32, name))
     here = {info.name for info in fused}
     host = tuple(name for name in sorted(wanted - made_after) if name not in here)
+    ends = {value.name or "": value.producer() for value in front.loaded.model.graph.outputs}
     return Heads(
-        tuple(fused), tuple(floats), host, front.inputs, front.outputs, size_of(front.inputs), front.loaded.export
+        fused=tuple(fused),
+        floats=tuple(floats),
+        host=host,
+        inputs=front.inputs,
+        outputs=front.outputs,
+        size=size_of(front.inputs),
+        export=front.loaded.export,
+        last_ops={name: node.op_type for name, node in ends.items() if node is not None},
     )
 
 
