@@ -11,7 +11,7 @@ TORCH ?= torch
 BENCH ?=
 
 .PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-postamble bench-quantizers \
-	bench-quantizers-peers validation docs clean
+	bench-quantizers-peers validation docs pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 24
@@ -74,6 +74,9 @@ validation: $(DEV)  ## published cycles and frames beside modelled ones: writes 
 
 docs: $(PACKAGE)  ## regenerate the pages of docs/ that are made from code
 	$(BIN)/python docs/generate.py
+
+pictures: $(PACKAGE)  ## draw docs/pictures: what each model of the zoo finds (fetches and builds the models)
+	$(BIN)/python docs/pictures.py
 
 clean:  ## remove what was built
 	rm -rf build dist $(VENV) $(DEMO) .hypothesis .pytest_cache .mypy_cache .ruff_cache

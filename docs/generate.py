@@ -27,6 +27,7 @@ def pages() -> dict[str, str]:
         "supported-ops.md": ops_page(),
         "errors.md": errors_page(),
         "operators.md": operators_page(),
+        "models.md": models_page(),
         **{f"schemas/{name}.json": text for name, text in schema_pages().items()},
     }
 
@@ -184,6 +185,63 @@ def operators_page() -> str:
         text = inspect.cleandoc(cls.__doc__ or "")
         parts.append(f"## {cls.__name__}({shown})\n\n{also + chr(10) * 2 if also else ''}{text}\n")
     return "\n".join(parts)
+
+
+def models_page() -> str:
+    """Every model of the zoo: its licence, its accuracy as the config has it, and a picture of what it finds."""
+    from axtool.zoo.catalogue import entries
+
+    rows, parts = [], []
+    for entry in sorted(entries(), key=lambda entry: (entry.task, entry.config.name)):
+        config = entry.config
+        figures = [_figures(config, key) for key in ("float_value", "int8", "int8_kernel")]
+        metrics = "<br>".join(METRICS[item.metric] for item in config.expected) or "-"
+        kernel = config.kernel.kernel_name or "-"
+        cells = (config.licence, f"[{config.name}](#{config.name})", entry.task, _origin(config), metrics, *figures)
+        rows.append(f"| {' | '.join(cells)} | `{kernel}` |\n")
+        note = f" ({config.licence_note})" if config.licence_note else ""
+        text = f"## {config.name}\n\n{_sentence(config.title)} Licence: {config.licence}{note}.\n"
+        picture = f"pictures/{config.name}.webp"
+        if (ROOT / "docs" / picture).is_file():
+            text += f"\n![What {config.name} finds]({picture})\n"
+        parts.append(text)
+    head = (
+        "# Models of the zoo\n\nThe licence comes first: it decides whether a model may be used at all. Accuracy is "
+        "measured here on the\nsimulated device, for the first target of each config: in int8 with the tail in "
+        "onnxruntime, and with the kernel that\nreplaces the tail. `axzoo eval NAME` measures it again; how, says "
+        "[zoo.md](zoo.md).\n\n"
+        "| licence | model | task | source | figure | float | int8, onnxruntime tail | int8, kernel | kernel |\n"
+        "|---|---|---|---|---|---|---|---|---|\n"
+    )
+    tail = (
+        "\nA dash under float: there are no labels, and the float model is what int8 is held against. The pictures "
+        "show int8 with\nthe kernel; `make pictures` draws them again. Digits are scenes of our own, text and "
+        "characters are made, the two\nportraits are in the public domain (Eileen Collins, NASA, from scikit-image; "
+        "Grace Hopper, US Navy, from Matplotlib).\n\n"
+    )
+    return NOTE + head + "".join(rows) + tail + "\n".join(parts)
+
+
+METRICS = {
+    "map50": "mAP50", "map75": "mAP75", "keypoint_pck": "keypoint PCK 10 %", "mask_iou": "mask IoU",
+    "found_share": "objects found again", "top1_agreement": "same class", "sqnr_db": "SQNR, dB",
+}  # fmt: skip
+
+
+def _figures(config: Any, key: str) -> str:
+    values = [getattr(item, key) for item in config.expected]
+    shown = ["-" if v is None else f"{v:.1f}" if m.metric == "sqnr_db" else f"{v:.3f}" for v, m in
+             zip(values, config.expected, strict=True)]  # fmt: skip
+    return "<br>".join(shown) or "-"
+
+
+def _origin(config: Any) -> str:
+    source = config.source
+    return {"file": "bundled", "user": "your file"}.get(source.kind) or f"{source.package} {source.version}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def schema_pages() -> dict[str, str]:

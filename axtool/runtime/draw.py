@@ -22,9 +22,9 @@ def draw(picture: Path, result: Mapping[str, Any], suffix: str = ".png") -> byte
     from axtool.inputs.images import read_image
 
     image = np.ascontiguousarray(read_image(picture)[:, :, ::-1])
-    short = min(image.shape[:2])
-    if short < 480:  # labels need pixels to be read
-        factor = -(-480 // short)
+    longer = max(image.shape[:2])
+    if longer < 480:  # labels need pixels to be read
+        factor = -(-480 // longer)
         image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_NEAREST)
     else:
         factor = 1
