@@ -102,7 +102,7 @@ def parted(
         loaded = sequence_of(artefact, path, postamble, engine=engine, threads=threads, isa=isa)
     except AxError:
         raise
-    except (ValueError, TypeError, ImportError) as error:
+    except (ValueError, TypeError, ImportError, RuntimeError) as error:
         what = str(error).removeprefix(f"{path}: ")
         raise UsageError(what, where=str(path), hint=DROP, code="bad-postamble") from error
     steps = loaded.steps

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Slot = Literal["kernel", "fused_kernel"]
 SLOTS: tuple[Slot, ...] = ("kernel", "fused_kernel")
+MOST_LETTERS = 400  # of a kernel's name
 
 
 class Postamble:
@@ -69,6 +70,8 @@ class Postamble:
         """The class, imported. Raises ImportError or ValueError naming what is missing and where it was looked for."""
         cls = find_kernel(self.kernel_name)
         written_for = getattr(cls, "postamble_slot", None)
+        if written_for is not None and written_for not in SLOTS:
+            raise ValueError(f"{cls.__name__}.postamble_slot is {written_for!r}, want {' or '.join(map(repr, SLOTS))}")
         if written_for is not None and written_for != self.slot:
             raise ValueError(f"{cls.__name__} must be declared as {written_for}=, not {self.slot}=.")
         return cls
@@ -90,8 +93,11 @@ class Postamble:
 def import_path(kernel: str | type[Operator]) -> str:
     """The name that a kernel is stored under. Raises ValueError for a class that an import would not find again."""
     if isinstance(kernel, str):
-        if not kernel or kernel.count(":") > 1 or not all(part for part in kernel.split(":")):
-            raise ValueError(f"kernel {kernel!r}: want the name of a built-in kernel, or 'module:ClassName'")
+        parts = kernel.split(":")
+        words = [word for part in parts for word in part.split(".")]
+        if len(parts) > 2 or len(kernel) > MOST_LETTERS or not all(word.isidentifier() for word in words):
+            shown = kernel if len(kernel) <= 60 else f"{kernel[:57]}..."
+            raise ValueError(f"kernel {shown!r}: want the name of a built-in kernel, or 'module:ClassName'")
         return kernel
     if not isinstance(kernel, type):
         raise TypeError(f"a kernel is a name or a class, got {type(kernel).__name__}; parameters go beside it")
@@ -128,9 +134,16 @@ def find_kernel(name: str) -> type[Operator]:
     except ImportError as error:
         looked = ", ".join(entry or "." for entry in sys.path)
         raise ImportError(f"kernel {name!r}: cannot import {module_name!r}: {error}; looked in {looked}") from error
+    except (Exception, SystemExit) as error:  # the module's own fault, whatever it is
+        raise ImportError(
+            f"kernel {name!r}: {module_name!r} fails while it is imported: {type(error).__name__}: {error}"
+        ) from error
     found: Any = module
     for part in class_name.split("."):
-        found = getattr(found, part, None)
+        try:
+            found = getattr(found, part, None)
+        except Exception as error:  # a module may make its attributes when they are asked for
+            raise ImportError(f"kernel {name!r}: {part!r} cannot be read: {type(error).__name__}: {error}") from error
     if found is None:
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         place = getattr(module, "__file__", "built in")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from axtool.artefact import axm
-from axtool.config import write_whole
+from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError, nearest
 from axtool.runtime.op.combinators import Par, Seq
 from axtool.runtime.op.for_each import ForEach
@@ -37,6 +37,10 @@ MAX_MODEL_BYTES = 1 << 30
 MAX_MEMBERS = 64
 MAX_DEPTH = 16
 ABOUT = ("name", "description", "task")  # what a file says of its pipeline, for people
+# What a broken or strange zip, description or kernel raises; NotImplementedError is a feature of zip that nobody reads.
+UNREADABLE = (
+    ValueError, TypeError, OSError, EOFError, RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 GROUPS: Mapping[str, type[Operator]] = {"seq": Seq, "par": Par, "for_each": ForEach}
 
 
@@ -58,6 +62,9 @@ def save(pipeline: Seq, path: str | Path, about: Mapping[str, str], *, force: bo
 
 def load_axe(file: Path, *, engine: str = "native", threads: int = 1) -> Seq:
     """The pipeline of a file. Raises UsageError for a file that is no whole .axe, ImportError for a kernel's module."""
+    refuse_special(file)
+    if file.is_dir():
+        raise UsageError("is a folder; want an .axe file", where=str(file), code="not-axe")
     try:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive)
@@ -70,12 +77,16 @@ def load_axe(file: Path, *, engine: str = "native", threads: int = 1) -> Seq:
             made = _Reader(file, archive, members, engine, threads).operator(document.get("pipeline"), 0)
     except FileNotFoundError:
         raise UsageError("no such file", where=str(file), hint="check the path", code="file-not-found") from None
-    except (ValueError, TypeError, zipfile.BadZipFile, zlib.error, EOFError, RecursionError) as error:
+    except UNREADABLE as error:
+        what = str(error).removeprefix(f"{file}: ")
         raise UsageError(
-            f"not a pipeline that can be loaded: {error}", where=str(file), hint="write it again with save_axe()"
-        ) from error
+            f"not a pipeline that can be loaded: {what}", where=str(file), hint="write it again with save_axe()",
+            code="not-axe",
+        ) from error  # fmt: skip
     if not isinstance(made, Seq):
-        raise UsageError("the outermost operator is no sequence", where=str(file), hint="write it with save_axe()")
+        raise UsageError(
+            "the outermost operator is no sequence", where=str(file), hint="write it with save_axe()", code="not-axe"
+        )
     made.about = about
     return made
 
@@ -185,6 +196,8 @@ def _read(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name
     """The bytes of a member, never more than `most`, whatever its header says."""
     if name not in members:
         raise ValueError(f"{name} is missing")
+    if members[name].file_size > most:  # a reader of zips stops at the size that is said
+        raise ValueError(f"{name} is larger than {most:,} bytes")
     with archive.open(members[name]) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -215,7 +228,9 @@ class _Reader:
             more = {"iter": str(entry["iter"])} if kind == "for_each" and "iter" in entry else {}
             return GROUPS[kind](*[self.operator(step, depth + 1) for step in steps], name=name, **more)
         cls = registered(kind)
-        if cls is None or cls._writes_init or not cls.portable:
+        if cls is not None and (cls._writes_init or not cls.portable):
+            raise ValueError(f"operator {kind!r} is not one that a file may bring")
+        if cls is None:
             raise ValueError(f"there is no operator {kind!r}; {nearest(kind, registered_names())}")
         fields = entry.get("fields", {})
         if not isinstance(fields, dict):
@@ -232,4 +247,7 @@ class _Reader:
         postamble = None if declared is None else Postamble(**declared)
         member = str(entry.get("model"))
         artefact = axm.read_bytes(_read(self.archive, self.members, member, MAX_MODEL_BYTES), self.file / member)
-        return sequence_of(artefact, self.file, postamble, name=name, engine=self.engine, threads=self.threads)
+        try:
+            return sequence_of(artefact, self.file, postamble, name=name, engine=self.engine, threads=self.threads)
+        except ImportError as error:
+            raise ImportError(f"{self.file}: {error}") from error

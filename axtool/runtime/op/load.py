@@ -127,6 +127,7 @@ def load(
     Without a Postamble, or with an empty one, the postamble graph runs in onnxruntime. Raises ValueError or ImportError
     for a kernel that does not fit the model or is not found, AxError for a file that is not a compiled model.
     """
+    _check_types(name, using_postamble, threads)
     path = Path(file)
     if not path.suffix and not os.path.exists(path):  # False, too, for what is no path at all
         path = named_model(str(file))
@@ -137,6 +138,19 @@ def load(
 
         return axe.load_axe(path, engine=engine, threads=threads)
     return sequence_of(axm.read(path), path, using_postamble, name=name, engine=engine, threads=threads)
+
+
+def _check_types(name: object, postamble: object, threads: object) -> None:
+    """Raise TypeError for what would fail later, far from where it was written."""
+    if postamble is not None and not isinstance(postamble, Postamble):
+        raise TypeError(
+            f"using_postamble is a {type(postamble).__name__}, want a Postamble: "
+            "Postamble(fused_kernel='UltralyticsYoloPostamble', num_classes=80)"
+        )
+    if not isinstance(name, str):
+        raise TypeError(f"name is a {type(name).__name__}, want a text")
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise TypeError(f"threads is a {type(threads).__name__}, want a whole number")
 
 
 def sequence_of(
@@ -214,11 +228,19 @@ def _built(
     params: Mapping[str, Any],
     path: Path,
 ) -> Operator:
-    """The kernel, made as the contract says: (output_infos, model_width, model_height, **params)."""
+    """The kernel, made as the contract says: (output_infos, model_width, model_height, **params).
+
+    What it raises names the file and the kernel: TypeError and ValueError, its refusals, and RuntimeError for the rest.
+    """
+    where = f"{path}: {getattr(kernel_class, '__name__', kernel_class)}"
     try:
         return kernel_class(infos, *size, **params)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{path}: {getattr(kernel_class, '__name__', kernel_class)}: {error}") from error
+    except TypeError as error:
+        raise TypeError(f"{where}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+    except Exception as error:
+        raise RuntimeError(f"{where} fails while it is made: {type(error).__name__}: {error}") from error
 
 
 def input_size(artefact: Artefact) -> tuple[int, int]:
@@ -295,9 +317,15 @@ def _refuse_host_tensors(lanes: Sequence[Lane], kernel: type[Operator], path: Pa
 
 def _refuse_other_outputs(kernel: Operator, outputs: Sequence[TensorSpec], path: Path) -> None:
     """A kernel that says what it makes must make what the model declares."""
-    made = getattr(kernel, "output_shapes", None)
+    told = getattr(kernel, "output_shapes", None)
     wanted = tuple(spec.shape for spec in outputs)
-    if made is not None and tuple(map(tuple, made)) != wanted:
+    try:
+        made = wanted if told is None else tuple(map(tuple, told))
+    except TypeError:
+        raise ValueError(
+            f"{path}: {type(kernel).__name__}: output_shapes is {told!r}, want a shape for each output"
+        ) from None
+    if made != wanted:
         declared = ", ".join(f"{spec.name} {list(spec.shape)}" for spec in outputs)
         would = ", ".join(str(list(shape)) for shape in made)
         raise ValueError(
