@@ -158,7 +158,7 @@ def _title(name: str, heads: Heads) -> str:
 
 def _preparation(heads: Heads, task: Mapping[str, Any]) -> dict[str, Any]:
     """Of the first input where it is a picture: what its shape says, and what most models of the task want."""
-    shape = next((spec.shape for spec in heads.inputs if len(spec.shape) == 4), ())
+    shape: tuple[int, ...] = next((spec.shape for spec in heads.inputs if len(spec.shape) == 4), ())
     if not any(heads.size) or not {1, 3} & {*shape[1:2], *shape[3:]}:
         return {}
     width, height = heads.size
