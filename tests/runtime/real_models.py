@@ -15,6 +15,11 @@ YOLO = "UltralyticsYoloPostamble"
 ANCHORS = [
     [[10, 13], [16, 30], [33, 23]], [[30, 61], [62, 45], [59, 119]], [[116, 90], [156, 198], [373, 326]],
 ]  # fmt: skip
+TINY_FACES = [  # sides in cells of 32 pixels
+    [1.6032309532165527, 2.094468116760254], [6.04114294052124, 7.08012580871582],
+    [2.8824589252471924, 3.5180609226226807], [4.266905784606934, 5.17885684967041],
+    [9.041765213012695, 10.663080215454102],
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,13 +65,19 @@ REAL_MODELS = (
     _trained("mp_face_full_192", "DenseHeadPostamble", SIGNED, outputs=[["box", 16], ["score", 1]]),
     _trained("centerface_480x640", "CenterFacePostamble", BYTES),
     _trained("selfie_seg_256", "SigmoidMaskPostamble", {"resize": "fit"}, num_classes=1, layout="nhwc"),
+    _trained("faceapi_tinyyolov2_416_decoded", "AnchoredYoloPostamble",
+             {"scale": 1.0, "mean": [117.001, 114.697, 97.404], "std": [255] * 3}, num_classes=0, decode="v2",
+             anchors=[[[32 * side for side in pair] for pair in TINY_FACES]]),
     _exported("ssd_mobilenet_v2_fpnlite_320", "SsdPostamble", num_classes=90),
     _exported("ssd_mobilenet_v1_300", "SsdPostamble", num_classes=90, anchor_generator="ssd"),
     _exported("yolov5s_640", "AnchoredYoloPostamble", num_classes=80, anchors=ANCHORS),
+    _exported("yolov7_tiny_640", "AnchoredYoloPostamble", num_classes=80, anchors=ANCHORS),
+    _exported("yolov9t_640", YOLO, num_classes=80),
     _exported("yolo11n_pose_640", YOLO, num_classes=1),
     _exported("yolo11n_seg_640", YOLO, num_classes=80),
     _exported("yolo11n_obb_640", YOLO, num_classes=15),
     _exported("yolov6n_like_dfl17_640", YOLO, num_classes=80, dfl_bins=17),
     _exported("yolox_s_640", YOLO, num_classes=80, has_objectness=True),
     _exported("yolact_r50_550", "YolactPostamble"),
+    _exported("segformer_b0_256x512_cityscapes19_labels", "SegFormerPostamble", num_classes=19),
 )  # fmt: skip
