@@ -67,6 +67,9 @@ def run_document(
     }
 
 
+_BESIDE = {"pose": "keypoints", "segmentation": "masks"}
+
+
 def run_text(document: Mapping[str, Any]) -> str:
     """The same for people."""
     lines = []
@@ -82,6 +85,8 @@ def run_text(document: Mapping[str, Any]) -> str:
         lines.append(table(("object", "score", "box x1, y1, x2, y2 (pixels of the image)"), rows, right=(1,)))
         if not rows:
             lines.append(f"nothing found above {result['threshold']:g}")
+        elif result["kind"] in _BESIDE:
+            lines.append(f"{_BESIDE[result['kind']]} are in --json, and on the picture of --save")
     if result is None:
         rows = [
             (r["name"], shape(r["shape"]), r["dtype"], *(_short(r[k]) for k in ("min", "mean", "max")))

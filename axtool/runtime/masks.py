@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ Mask = NDArray[np.bool_]
 
 def masks_in_picture(
     boxes: Floats, coefficients: Floats, prototypes: Floats, place: Placement, size: tuple[int, int]
-) -> Mask:
-    """Masks (n, rows, columns) over the picture, of boxes (n, 4) in pixels of the model's input.
+) -> Iterator[Mask]:
+    """A mask (rows, columns) over the picture for each of the boxes (n, 4), which are in pixels of the model's input.
 
     `size` is (rows, columns): the picture's own, or less. A pixel is in the mask where its centre is in the box and
     `coefficients @ prototypes` is above 0 there, read between the prototypes' pixels as a straight line. With the
@@ -27,16 +27,15 @@ def masks_in_picture(
     centres_x, centres_y = (np.arange(columns) + 0.5) * width / columns, (np.arange(rows) + 0.5) * height / rows
     x, y = centres_x * place.scale_x + place.offset_x, centres_y * place.scale_y + place.offset_y
     _, h, w = prototypes.shape
-    masks = np.zeros((len(boxes), rows, columns), bool)
-    for mask, (x0, y0, x1, y1), weights in zip(masks, boxes, coefficients, strict=True):
+    for (x0, y0, x1, y1), weights in zip(boxes, coefficients, strict=True):
+        mask = np.zeros((columns, rows), bool).T  # in the order of its runs
         across, down = np.flatnonzero((x >= x0) & (x <= x1)), np.flatnonzero((y >= y0) & (y <= y1))
-        if not across.size or not down.size:
-            continue
-        levels = np.tensordot(weights, prototypes, 1)  # (h, w)
-        levels = _between(levels, y[down] * h / place.model_size[0] - 0.5)
-        levels = _between(levels.T, x[across] * w / place.model_size[1] - 0.5).T
-        mask[down[0] : down[-1] + 1, across[0] : across[-1] + 1] = levels > 0
-    return masks
+        if across.size and down.size:
+            levels = np.tensordot(weights, prototypes, 1)  # (h, w)
+            levels = _between(levels, y[down] * h / place.model_size[0] - 0.5)
+            levels = _between(levels.T, x[across] * w / place.model_size[1] - 0.5).T
+            mask[down[0] : down[-1] + 1, across[0] : across[-1] + 1] = levels > 0
+        yield mask
 
 
 def _between(rows: Floats, at: Floats) -> Floats:
@@ -49,9 +48,11 @@ def _between(rows: Floats, at: Floats) -> Floats:
 
 def run_lengths(mask: Mask) -> list[int]:
     """Lengths of runs down the columns, outside first, as COCO's uncompressed `counts`."""
-    flat = mask.ravel(order="F").astype(np.int8)
-    changes = np.flatnonzero(np.diff(flat, prepend=np.int8(0)))
-    return [int(value) for value in np.diff(np.concatenate([[0], changes, [flat.size]]))]
+    flat = mask.ravel(order="F")
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    inside = [0] if flat[:1].any() else []  # a run outside comes first, if only of nothing
+    lengths = np.diff(np.concatenate([[0], inside, changes, [flat.size]]).astype(np.int64))
+    return [int(length) for length in lengths]
 
 
 def from_run_lengths(counts: Sequence[int], size: tuple[int, int]) -> Mask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +17,14 @@ from axtool.runtime.masks import masks_in_picture
 
 class Objects(NamedTuple):
     """boxes (n, 4) x1, y1, x2, y2 in pixels of the picture; scores and classes (n,); keypoints (n, k, 3) x, y, how
-    sure; masks (n, rows, columns) over the picture. What the task does not have is None.
+    sure; n masks (rows, columns) over the picture, made one by one. What the task does not have is None.
     """
 
     boxes: NDArray[np.float64]
     scores: NDArray[np.float64]
     classes: NDArray[np.int64]
     keypoints: NDArray[np.float64] | None = None
-    masks: NDArray[np.bool_] | None = None
+    masks: Iterator[NDArray[np.bool_]] | None = None
 
 
 def objects_of(

@@ -116,10 +116,11 @@ def _against_labels(entry: Entry, model: _Model, pictures: Sequence[Picture], co
 
 def _found(task: Mapping[str, Any], outputs: Arrays, preparation: Preparation, picture: Picture) -> Found:
     place = preparation.place(*read_image(picture.path).shape[:2])
-    size = None if picture.labels.masks is None else picture.labels.masks.shape[1:]
+    size = None if picture.labels.masks is None else (picture.labels.masks.shape[1], picture.labels.masks.shape[2])
     objects = objects_of(task, outputs, place, threshold=SCORE, most=MOST, mask_size=size)
     points = None if objects.keypoints is None else objects.keypoints[:, :, :2]
-    return Found(objects.boxes, objects.scores, objects.classes, points, objects.masks)
+    masks = np.array(list(objects.masks)).reshape(-1, *size) if objects.masks is not None and size else None
+    return Found(objects.boxes, objects.scores, objects.classes, points, masks)
 
 
 def _against_float(entry: Entry, model: _Model, reference: _Model, limit: int | None, count: Count) -> Accuracy:

@@ -16,7 +16,7 @@ def test_at_their_own_resolution_masks_are_the_signs_of_the_prototypes() -> None
     random = np.random.default_rng(1)
     weights, prototypes = random.normal(size=(3, 5)), random.normal(size=(5, 4, 6))
     masks = masks_in_picture(np.repeat(EVERYWHERE, 3, 0), weights, prototypes, WHOLE, (4, 6))
-    assert np.array_equal(masks, np.einsum("nm,mhw->nhw", weights, prototypes) > 0)
+    assert np.array_equal(list(masks), np.einsum("nm,mhw->nhw", weights, prototypes) > 0)
 
 
 def test_a_mask_holds_only_pixels_whose_centre_is_in_the_box() -> None:
