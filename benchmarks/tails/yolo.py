@@ -47,7 +47,9 @@ def yolov8(
             rest = _keypoints(graph, rest, channels, points, anchors - 0.5, stride)
     box = graph.add("Mul", graph.add("Concat", centre, edges, axis=1), graph.constant(stride[None]))
     parts = [box, scores, *([rest] if extra else [])]
-    outputs = {"output0": (graph.add("Concat", *parts, axis=1), (1, 4 + classes + channels, points), FLOAT)}
+    outputs: dict[str, tuple[str, Sequence[int], int]] = {
+        "output0": (graph.add("Concat", *parts, axis=1), (1, 4 + classes + channels, points), FLOAT)
+    }
     if extra == "mask":
         shape = (1, channels, size[0] // 4, size[1] // 4)
         outputs["output1"] = (graph.input("proto", shape), shape, FLOAT)
