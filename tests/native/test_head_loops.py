@@ -51,19 +51,13 @@ def test_avx512_gives_the_bits_of_the_portable_heads(tmp_path: Path) -> None:
     assert run([str(program)]) == "avx512: the same bits\n"
 
 
-def test_the_64_byte_vectors_of_avx512_give_the_labels_of_the_portable_loops(tmp_path: Path) -> None:
-    # the compiler's own vector types: without the instructions it makes the same of narrower ones
-    program = built(tmp_path, x86_compiler(), "labels", "avx512", "-D__AVX512BW__", "-Wno-psabi")
-    assert run([str(program)]) == "avx512: the same bits\n"
-
-
-def test_avx512_gives_the_bytes_of_the_portable_loops(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["bytes", "labels"])
+def test_avx512_gives_the_bits_of_the_portable_loops(family: str, tmp_path: Path) -> None:
     native = native_module()
     if native is None or "avx2" not in native.postamble_backends():
         pytest.skip("needs a CPU with AVX2")
-    header = TESTS / "emulate_bytes_avx512.h"
-    program = built(tmp_path, x86_compiler(), "bytes", "avx512", "-mavx2", "-include", str(header))
-    assert run([str(program)]) == "avx512: the same bits\n"
+    flags = ("-mavx2", "-Wno-psabi", "-include", str(TESTS / "as_avx512.h"))
+    assert run([str(built(tmp_path, x86_compiler(), family, "avx512", *flags))]) == "avx512: the same bits\n"
 
 
 @pytest.mark.parametrize("family", sorted(PREFIX))

@@ -44,7 +44,10 @@ def test_enlarged_labels_are_the_tails_where_no_two_classes_are_equal(factor: in
 
 @native
 @pytest.mark.parametrize("factor", [1, 2, 5, 8, 9])
-@pytest.mark.parametrize("size", [(1, 1, 1), (2, 15, 3), (3, 16, 7), (5, 33, 19), (4, 70, 2), (1, 31, 150)])
+@pytest.mark.parametrize(
+    "size",
+    [(1, 1, 1), (2, 15, 3), (3, 16, 7), (5, 33, 19), (4, 70, 2), (1, 31, 150), (3, 9, 16), (2, 6, 70), (3, 5, 32)],
+)
 @pytest.mark.parametrize("low", [-128, -2, 127])
 def test_every_backend_gives_the_labels_of_numpy(factor: int, size: tuple[int, int, int], low: int) -> None:
     h, w, c = size

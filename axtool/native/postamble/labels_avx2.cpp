@@ -10,6 +10,7 @@ namespace axtool::postamble {
 namespace avx2 {
 constexpr int64_t kVector = 32;
 #include "postamble/labels_vector.inc"
+#include "postamble/labels_x86.inc"
 #include "postamble/labels.inc"
 }  // namespace avx2
 

@@ -10,6 +10,7 @@ namespace axtool::postamble {
 namespace avx512 {
 constexpr int64_t kVector = 64;
 #include "postamble/labels_vector.inc"
+#include "postamble/labels_x86.inc"
 #include "postamble/labels.inc"
 }  // namespace avx512
 

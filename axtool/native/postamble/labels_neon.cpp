@@ -51,6 +51,20 @@ inline void most(const T *at, int64_t stride, int64_t c, T q, T p, T *winners) {
   store(winners + half, other);
 }
 
+// The last vector begins early: what it shares with the one before is not the first.
+inline int64_t first_most(const int8_t *x, int64_t c) {
+  int8x16_t best = vld1q_s8(x + c - 16);
+  for (int64_t k = 0; k + 16 <= c; k += 16) best = vmaxq_s8(best, vld1q_s8(x + k));
+  const int8x16_t wanted = vdupq_n_s8(vmaxvq_s8(best));
+  const auto equal = [&](int64_t k) {  // four bits for each byte
+    const uint8x16_t same = vceqq_s8(vld1q_s8(x + k), wanted);
+    return vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(same), 4)), 0);
+  };
+  for (int64_t k = 0; k + 16 <= c; k += 16)
+    if (const uint64_t found = equal(k)) return k + __builtin_ctzll(found) / 4;
+  return c - 16 + __builtin_ctzll(equal(c - 16)) / 4;
+}
+
 #include "postamble/labels.inc"
 }  // namespace neon
 
