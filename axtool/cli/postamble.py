@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from axtool.errors import UsageError
-from axtool.plain_yaml import parse_plain
-from axtool.runtime.postamble import SLOTS, Postamble, find_kernel, import_path
+
+if TYPE_CHECKING:
+    from axtool.runtime.postamble import Postamble
 
 OPTION = "--postamble"
 EXAMPLE = f"for example {OPTION} UltralyticsYoloPostamble,num_classes=80"
@@ -35,6 +35,8 @@ def postamble_of(text: str) -> Postamble:
     The slot is the one that the kernel is written for; before a kernel that does not say, it is named:
     `kernel=module:Class`. Modules are looked for in the current folder too. Raises UsageError.
     """
+    from axtool.runtime.postamble import SLOTS, Postamble
+
     parts = list(_parts(text))
     slot, equals, kernel = parts[0].partition("=")
     if not equals:
@@ -59,6 +61,8 @@ def postamble_of(text: str) -> Postamble:
 
 def _slot(kernel: str) -> str:
     """The slot that a kernel is written for."""
+    from axtool.runtime.postamble import SLOTS, find_kernel, import_path
+
     if ":" in kernel and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     slot: str | None = find_kernel(import_path(kernel)).postamble_slot
@@ -85,6 +89,10 @@ def _parts(text: str) -> Iterator[str]:
 
 def _value(text: str, key: str, value: str) -> Any:
     """A value as YAML has it: a number, a text, true or false, a list, a mapping."""
+    import yaml
+
+    from axtool.plain_yaml import parse_plain
+
     try:
         made = parse_plain(f'"{key}": {value}').values  # in quotes: `off` alone would be false
     except (ValueError, yaml.YAMLError) as error:

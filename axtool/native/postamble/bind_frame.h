@@ -19,6 +19,9 @@ using Padding = std::array<std::array<int64_t, 2>, 4>;
 
 inline Source source_of(const Shape &shape, const Padding &padding) {
   if (shape[0] != 1) throw std::invalid_argument("source: want one frame");
+  for (size_t axis = 1; axis < 4; ++axis)
+    for (int64_t n : {shape[axis], padding[axis][0], padding[axis][1]})
+      want(n >= 0 && n <= kMostSide, "source: a size or a padding out of range");
   const auto inside = [&](size_t axis) { return shape[axis] - padding[axis][0] - padding[axis][1]; };
   return {shape[1], shape[2], shape[3], padding[1][0], padding[2][0], padding[3][0], inside(1), inside(2), inside(3)};
 }

@@ -22,12 +22,13 @@ inline void want(bool holds, const char *what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
+constexpr int64_t kMostSide = int64_t(1) << 24;  // of a buffer: sums and products of sides stay far inside 64 bits
+
 // Throws std::invalid_argument for sizes that no buffer has, or padding that does not fit.
 inline const Source &checked(const Source &s) {
-  constexpr int64_t most = int64_t(1) << 24;
-  for (int64_t size : {s.height, s.width, s.channels}) want(size >= 0 && size <= most, "source: a size out of range");
-  for (int64_t size : {s.top, s.left, s.before, s.rows, s.cols, s.inside_channels})
-    want(size >= 0, "source: a negative size");
+  for (int64_t size :
+       {s.height, s.width, s.channels, s.top, s.left, s.before, s.rows, s.cols, s.inside_channels})
+    want(size >= 0 && size <= kMostSide, "source: a size out of range");
   want(s.top + s.rows <= s.height && s.left + s.cols <= s.width && s.before + s.inside_channels <= s.channels,
        "source: the padding does not fit");
   return s;
