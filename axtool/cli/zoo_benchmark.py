@@ -54,6 +54,7 @@ def benchmark_command(
         path = axm_of(entry, axm, target, source, progress)
         loaded = load_entry(entry, path, kernel=kernel, threads=threads)
         shown = (given or own_pictures(entry))[0]
+        loaded.preparation()  # refuses a config that is not for this model, before anything is timed
         pipeline = loaded.steps.pipeline(loaded.model).optimized(optimize)
         progress.step("timing")
         with told(entry):

@@ -60,7 +60,7 @@ def made_from(entry: Entry, target: str, model: Path | None = None) -> dict[str,
         "config": _digest(entry.config.model_dump_json().encode()),
         "model": _digest(model.read_bytes()) if model is not None else named if isinstance(named, str) else None,
         "pictures": _pictures(entry),
-        "quantization": _digest(entry.file(recipe).read_bytes()) if recipe and is_file_name(recipe) else None,
+        "quantization": _file(entry.file(recipe)) if recipe and is_file_name(recipe) else None,
         "target": _digest(json.dumps(target_to_dict(load_target(target)), sort_keys=True).encode()),
     }
 
@@ -84,6 +84,11 @@ def _code() -> str:
     for path in sorted(root.rglob("*.py")):
         folded.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return folded.hexdigest()
+
+
+def _file(path: Path) -> str | None:
+    """None for a file that is not there, which the compiler tells."""
+    return _digest(path.read_bytes()) if path.is_file() else None
 
 
 def _digest(data: bytes) -> str:

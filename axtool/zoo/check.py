@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from axtool.errors import AxError, UsageError, nearest
+from axtool.errors import AxError, UsageError
 from axtool.graph.front import Reading
+from axtool.inputs.spec import InputSpec
 from axtool.plain_yaml import Place
-from axtool.target_file import list_targets, load_target
+from axtool.quant.recipe_file import is_file_name
+from axtool.target_file import load_target
 from axtool.zoo.catalogue import Entry, config_paths, find
 from axtool.zoo.config_file import BadConfig, Fault, line_at
 from axtool.zoo.heads import fault_of, heads_of
 from axtool.zoo.kernels import kernel_file
 from axtool.zoo.lines import lines_of
-from axtool.zoo.recipe import input_shapes_of
+from axtool.zoo.pipeline import steps_of
+from axtool.zoo.recipe import check_target, input_shapes_of
 from axtool.zoo.schema import FilePictures
 from axtool.zoo.sources import model_at_hand
 
@@ -62,16 +65,16 @@ def _checked(name: str, given: Path | None) -> Checked:
         if isinstance(error, BadConfig):
             return Checked(name, path, _by_line(error.faults))
         return Checked(name, path, tuple(Fault(line) for line in error.details or [error.what]))
-    found = [*_target_faults(entry), *_picture_faults(entry), *_kernel_faults(entry)]
+    found = [*_target_faults(entry), *_file_faults(entry), *_kernel_faults(entry), *_task_faults(entry)]
     notes: list[str] = []
     try:
         model = model_at_hand(entry, given)
         if model is None:
             notes.append("the model is not on this machine yet: its digest and its heads are not checked")
         elif not any(place[0] in ("targets", "postamble") for place, _ in found):
-            found += _head_faults(entry, model)
+            found += _model_faults(entry, model)
     except AxError as error:
-        found += [(("source",), f"source: {text}") for text in (str(error), *error.details)]
+        found += [(("source",), f"source: {text}") for text in error.details or (str(error),)]
     lines = lines_of(entry.path)
     return Checked(name, entry.path, _by_line([Fault(text, line_at(lines, place)) for place, text in found]), (*notes,))
 
@@ -82,25 +85,37 @@ def _by_line(faults: Sequence[Fault]) -> tuple[Fault, ...]:
 
 
 def _target_faults(entry: Entry) -> list[tuple[Place, str]]:
-    known = list_targets()
-    return [
-        (("targets", index), f"targets[{index}]: there is no target '{name}'; {nearest(name, known)}")
-        for index, name in enumerate(entry.config.targets)
-        if name not in known and not name.endswith((".yaml", ".yml"))
-    ]
-
-
-def _picture_faults(entry: Entry) -> list[tuple[Place, str]]:
     faults: list[tuple[Place, str]] = []
-    for key, sets in (("calibration", entry.config.calibration), ("validation", entry.config.validation)):
-        for index, item in enumerate(sets):
-            if not isinstance(item, FilePictures):
-                continue
-            try:
-                if not entry.file(item.path).exists():
-                    faults.append(((key, index), f"{key}[{index}]: no such file or folder: {item.path}"))
-            except AxError as error:
-                faults.append(((key, index), f"{key}[{index}]: {error.what}"))
+    for index, name in enumerate(entry.config.targets):
+        try:
+            load_target(check_target(entry, name))
+        except AxError as error:
+            faults.append(
+                (("targets", index), f"targets[{index}]: {'; '.join(filter(None, (str(error), error.hint)))}")
+            )
+    return faults
+
+
+def _file_faults(entry: Entry) -> list[tuple[Place, str]]:
+    """Whether what the config names by path is there: pictures, labels, a recipe."""
+    config = entry.config
+    named: list[tuple[Place, str]] = [
+        ((key, index), item.path)
+        for key, sets in (("calibration", config.calibration), ("validation", config.validation))
+        for index, item in enumerate(sets)
+        if isinstance(item, FilePictures)
+    ]
+    named += [((key,), path) for key in ("annotations", "demo") if (path := getattr(config, key))]
+    recipe = config.quantization.recipe
+    named += [(("quantization", "recipe"), recipe)] if recipe is not None and is_file_name(recipe) else []
+    faults: list[tuple[Place, str]] = []
+    for place, path in named:
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+        try:
+            if not entry.file(path).exists():
+                faults.append((place, f"{key}: no such file or folder: {path}"))
+        except AxError as error:
+            faults.append((place, f"{key}: {error.what}"))
     return faults
 
 
@@ -113,11 +128,27 @@ def _kernel_faults(entry: Entry) -> list[tuple[Place, str]]:
     return [(("postamble",), f"postamble: no module '{module}' beside the config or on the module path")]
 
 
-def _head_faults(entry: Entry, model: Path) -> list[tuple[Place, str]]:
-    """Whether the model can be read with what the config says, and whether the kernel fits its heads."""
+def _task_faults(entry: Entry) -> list[tuple[Place, str]]:
+    """Whether the steps behind the model can be made of what the task says."""
+    try:
+        steps_of(entry.config).behind()
+    except AxError as error:
+        return [(("task",), error.what)]
+    return []
+
+
+def _model_faults(entry: Entry, model: Path) -> list[tuple[Place, str]]:
+    """Whether the model can be read with what the config says, pictures are for its input, the kernel for its heads."""
     config = entry.config
-    if config.kernel.is_empty or ":" in config.kernel.kernel_name:
-        return []
     reading = Reading(input_shapes=input_shapes_of(config, model), dims=config.dims, outputs=tuple(config.outputs))
-    fault = fault_of(config.kernel, heads_of(model, load_target(config.targets[0]), reading))
-    return [(("postamble",), f"postamble: {fault}")] if fault else []
+    heads = heads_of(model, load_target(config.targets[0]), reading)
+    faults: list[tuple[Place, str]] = []
+    if config.input:
+        try:
+            spec = heads.inputs[0]
+            config.preparation.resolve(InputSpec(spec.name, spec.shape, spec.dtype))
+        except AxError as error:
+            key = "preprocess" if config.preprocess else "input"
+            faults.append(((key,), f"{key}: {error}"))
+    fault = fault_of(config.kernel, heads)
+    return [*faults, (("postamble",), f"postamble: {fault}")] if fault else faults

@@ -18,7 +18,7 @@ from axtool.config import read_yaml
 from axtool.errors import AxError, UsageError, plural
 from axtool.plain_faults import faults_of
 from axtool.plain_yaml import Place
-from axtool.zoo.lines import lines_of
+from axtool.zoo.lines import lines_of, twice
 from axtool.zoo.preprocess import calls_of, preparation_of
 from axtool.zoo.schema import Config
 
@@ -50,7 +50,7 @@ class BadConfig(UsageError):
 def read_config(path: Path) -> Config:
     """The config in a file, which is read and not run. Raises UsageError that lists every fault with its line."""
     values = dict(read_python(path) if path.suffix == ".py" else read_yaml(path))
-    faults: list[Fault] = []
+    faults = [] if path.suffix == ".py" else [Fault(f"{key}: comes twice", line) for key, line in twice(path)]
     if values.get("preprocess"):
         values["input"] = _meant(path, values, faults)
     try:

@@ -24,6 +24,31 @@ def lines_of(path: Path) -> dict[Place, int]:
         return {}
 
 
+def twice(path: Path) -> list[tuple[str, int]]:
+    """Keys of a YAML file that come twice in one mapping, with the line of the second: the first would be lost."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return []
+    found: list[tuple[str, int]] = []
+    todo, seen = [node], set()
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:  # an alias is the node that it stands for
+            continue
+        seen.add(id(one))
+        if isinstance(one, yaml.MappingNode):
+            keys: set[str] = set()
+            for key, _ in one.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                    found.append((key.value, key.start_mark.line + 1))
+                keys |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+            todo += [item for _, item in one.value]
+        elif isinstance(one, yaml.SequenceNode):
+            todo += one.value
+    return found
+
+
 def _of_yaml(text: str) -> Iterator[tuple[Place, int]]:
     node = yaml.compose(text, yaml.SafeLoader)
     if node is not None:

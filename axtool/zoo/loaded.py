@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from axtool.artefact.stages import DeviceStage
-from axtool.errors import UsageError
+from axtool.errors import AxError, UsageError
 from axtool.inputs.images import find_files, is_image_name
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.spec import InputSpec
@@ -49,6 +49,7 @@ class LoadedEntry:
 
     def see(self, path: Path) -> Seen:
         """What is in a picture file. Raises UsageError for what is none, and where the kernel fails."""
+        preparation = self.preparation()
         front, image = self.steps.front(), Image.from_file(path)
         begun = time.perf_counter()
         prepared = front(image)
@@ -59,13 +60,19 @@ class LoadedEntry:
         specs, task = self.model.artefact.outputs, self.model.artefact.task
         arrays = made if isinstance(made, Unpacked) else (made,)
         outputs = {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
-        placement = self._preparation().place(image.height, image.width)
+        placement = preparation.place(image.height, image.width)
         result = interpret(task, outputs, placement) if task else None
         return Seen(outputs, result, ready - begun, done - ready)
 
-    def _preparation(self) -> Preparation:
+    def preparation(self) -> Preparation:
+        """How a picture becomes the input. Raises UsageError where the config's is not for this model."""
         spec = self.model.artefact.inputs[0]
-        return self.entry.config.preparation.resolve(InputSpec(spec.name, spec.shape, spec.dtype))
+        try:
+            return self.entry.config.preparation.resolve(InputSpec(spec.name, spec.shape, spec.dtype))
+        except AxError as error:
+            key = "preprocess" if self.entry.config.preprocess else "input"
+            hint = f"change {key} of the config: axzoo check {self.entry.config.name}"
+            raise UsageError(f"{key}: {error}", where=str(self.entry.path), hint=hint, code=error.code) from error
 
 
 def load_entry(entry: Entry, axm: Path, *, kernel: bool = True, threads: int = 1) -> LoadedEntry:
@@ -100,10 +107,10 @@ def told(entry: Entry) -> Iterator[None]:
     try:
         yield
     except (ImportError, TypeError, ValueError, RuntimeError) as error:
+        hint = f"the Postamble is that of {entry.path}; --no-kernel runs without it"
         raise UsageError(
-            " ".join(str(error).split()), hint=f"the Postamble is that of {entry.path}; --no-kernel runs without it",
-            code="bad-kernel",
-        ) from error  # fmt: skip
+            " ".join(str(error).split()), hint="" if entry.config.kernel.is_empty else hint, code="bad-kernel"
+        ) from error
     finally:
         if added:
             sys.path.remove(beside)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from axtool.errors import UsageError
 from axtool.runtime.task import OBJECTS
 from axtool.zoo.calls import Call, Word
 from axtool.zoo.preprocess import calls_of
@@ -13,6 +14,7 @@ from axtool.zoo.schema import Config
 
 if TYPE_CHECKING:
     from axtool.runtime.op.combinators import Seq, Step
+    from axtool.runtime.op.operator import Operator
 
 THRESHOLD = Word("threshold")
 _ALGOS = {"yolo": "yolov8", "yolo-anchored": "yolov5"}
@@ -37,8 +39,14 @@ class Steps:
         """From a picture to what is in it, with `model` in the middle."""
         from axtool.runtime.op.combinators import Seq
 
-        behind = [call.built({THRESHOLD.name: self.threshold}) for call in self.postprocess]
-        return Seq(self.front(), model, *behind)
+        return Seq(self.front(), model, *self.behind())
+
+    def behind(self) -> list[Operator]:
+        """The operators behind the model. Raises UsageError for a task that says too little for them."""
+        try:
+            return [call.built({THRESHOLD.name: self.threshold}) for call in self.postprocess]
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"task: {error}", hint="name its labels", code="bad-task") from error
 
 
 def steps_of(config: Config, size: tuple[int, int] | None = None) -> Steps:

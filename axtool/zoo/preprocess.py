@@ -12,11 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from axtool.errors import UsageError
+from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Preparation
 from axtool.zoo.calls import Call
 
 HINT = "color_convert, resize, letterbox or resize and center_crop, then to_tensor, then normalize; or prepare alone"
+MOST_PIXELS = 1 << 16  # of an edge
+ON_PICTURES = (
+    "color_convert", "resize", "letterbox", "center_crop", "to_tensor", "to_image_tensor", "normalize",
+    "linear_scaling", "prepare", "colorconvert", "centercrop", "totensor", "toimage", "linearscaling",
+)  # fmt: skip
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
 
 
@@ -60,12 +65,21 @@ def preparation_of(calls: Sequence[Call]) -> dict[str, Any]:
     """The `input` of a config that means the same. Raises UsageError, naming the operator, where there is none."""
     made = _Meaning()
     for call in calls:
+        _refuse_unless_plain(call)
         try:
-            operator = call.built({})
-        except (TypeError, ValueError) as error:
+            made.add(call, call.built({}))
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise _fault(f"{call!r}: {error}") from error
-        made.add(call, operator)
     return made.values()
+
+
+def _refuse_unless_plain(call: Call) -> None:
+    """Before anything is built: only operators on pictures are, none of which opens a file or imports a module."""
+    inside = [value for value in (*call.args, *call.keywords.values()) if isinstance(value, Call)]
+    if call.name not in ON_PICTURES or inside:
+        near = nearest(call.name, ON_PICTURES)
+        told = f"; {near}" if near.startswith("did you mean") else ""
+        raise _fault(f"{call!r} has no place in front of a model of the zoo{told}", HINT)
 
 
 class _Meaning:
@@ -83,9 +97,7 @@ class _Meaning:
             "ColorConvert": self._color, "Resize": self._resize, "Letterbox": self._letterbox,
             "CenterCrop": self._crop, "ToTensor": self._tensor, "ToImageTensor": self._tensor,
             "Normalize": self._normalize, "LinearScaling": self._scaling, "Prepare": self._prepare,
-        }.get(kind)  # fmt: skip
-        if add is None:
-            raise _fault(f"{call!r}: {kind} has no place in front of a model of the zoo", HINT)
+        }[kind]  # fmt: skip
         if self._numbers != (kind in ("Normalize", "LinearScaling")):
             when = "behind" if kind in ("Normalize", "LinearScaling") else "in front of"
             raise _fault(f"{call!r}: its place is {when} to_tensor", HINT)
@@ -106,6 +118,7 @@ class _Meaning:
         self._once(call, color=dst)
 
     def _resize(self, call: Call, operator: Any) -> None:
+        _whole(operator.width, operator.height, operator.size)
         mode = _MODES.get(operator.interpolation.value)
         if mode is None:
             raise _fault(f"{call!r}: a preparation has no interpolation {operator.interpolation.value}")
@@ -117,6 +130,7 @@ class _Meaning:
             self._once(call, resize="fit", size=[operator.height, operator.width], **extra)
 
     def _letterbox(self, call: Call, operator: Any) -> None:
+        _whole(operator.width, operator.height, *operator.fill_color)
         fill = list(operator.fill_color)[:3]
         if len(set(fill)) > 1 and "color" not in self._input:
             raise _fault(f"{call!r}: a fill of several values wants color_convert in front of it")
@@ -126,6 +140,7 @@ class _Meaning:
 
     def _crop(self, call: Call, operator: Any) -> None:
         size = [operator.size] * 2 if isinstance(operator.size, int) else list(operator.size)
+        _whole(*size)
         if not self._shorter or len(set(size)) > 1 or size[0] > self._shorter:
             raise _fault(f"{call!r}: wants op.resize(size=N) in front of it, and a square of at most N")
         self._once(call, size=size, crop=size[0] / self._shorter)
@@ -162,6 +177,13 @@ class _Meaning:
         if again:
             raise _fault(f"{call!r}: {', '.join(again)} is said already")
         self._input |= values
+
+
+def _whole(*sizes: object) -> None:
+    """Raises ValueError for what is no whole number that a picture could have."""
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MOST_PIXELS:
+            raise ValueError(f"want whole numbers from 0 to {MOST_PIXELS:,}, got {size!r}")
 
 
 def _fault(what: str, hint: str = "") -> UsageError:

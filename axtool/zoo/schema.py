@@ -24,7 +24,7 @@ LABELLED = ("map50", "map75", "keypoint_pck", "mask_iou")  # figures that want t
 class Strict(BaseModel):
     """Every key known."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class FileSource(Strict):

@@ -157,5 +157,27 @@ def test_aliases_of_aliases_end(tmp_path: Path) -> None:
     assert axzoo("check", path).code == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("targets: [gone.yaml]", "targets[0]: gone.yaml: cannot read"),
+        ("demo: gone.png", "demo: no such file or folder: gone.png"),
+        ("annotations: gone.json", "annotations: no such file or folder: gone.json"),
+        ("quantization: {recipe: ./gone.yaml}", "quantization.recipe: no such file or folder: ./gone.yaml"),
+        ("title: again", "title: comes twice"),
+        ("input: {size: [32, 32]}", "expected 160x160, preparation says 32x32"),
+        ("input: {color: GRAY}", "GRAY images have 1 channel, the input wants 3"),
+        ("outputs: [nope]", "nope"),
+        ("input_shapes: {nope: [1, 3, 8, 8]}", "nope"),
+        ("task: {kind: detection, decode: yolo}", "task: DecodeDetections: num_classes is 0"),
+        ("expected: [{metric: sqnr_db, minimum: .nan}]", "expected[0].minimum"),
+    ],
+)
+def test_what_would_fail_later_is_a_fault_now(tmp_path: Path, line: str, said: str) -> None:
+    (fault,) = axzoo("check", digits(tmp_path, line), "--json").document["models"][0]["faults"]
+    assert said in fault["what"]
+    assert fault["line"] in (6, 4), "where it is written, or the source that does not take it"
+
+
 def test_a_name_that_the_zoo_does_not_have_is_an_error_of_use() -> None:
     assert axzoo("check", "no-such-model").code == 2

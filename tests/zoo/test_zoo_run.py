@@ -156,3 +156,23 @@ def test_what_was_built_into_a_file_is_not_built_again(tiny_models: Tiny, mine: 
 def test_a_cache_that_cannot_be_written_is_no_fault_of_a_build(mine: Path, kept: Path) -> None:
     kept.write_text("a file where a folder should be")
     assert axzoo("build", mine).code == 0
+
+
+@pytest.mark.parametrize(("line", "said"), [("input: {size: [32, 32]}", "32x32"), ("input: {color: GRAY}", "channel")])
+def test_an_input_that_is_not_the_models_is_told_as_the_configs_fault(
+    tiny_models: Tiny, mine: Path, line: str, said: str
+) -> None:
+    mine.write_text(f"{mine.read_text()}{line}\n")
+    for command in ("run", "benchmark"):
+        ran = axzoo(command, mine, tiny_models / "picture.png", "--axm", tiny_models / "cls.axm", "--json")
+        assert ran.code == 2
+        assert ran.document["error"]["where"] == str(mine)
+        assert said in ran.err
+        assert "Postamble" not in ran.err
+
+
+def test_nothing_is_opened_or_imported_by_reading_preprocess(mine: Path, work: Path) -> None:
+    (work / "side.py").write_text("import pathlib\npathlib.Path('mark').touch()\n")
+    mine.write_text(f"{mine.read_text()}preprocess: op.seq(op.load('side.axe'), op.to_tensor())\n")
+    assert axzoo("info", mine).code == 2
+    assert not (work / "mark").exists()
