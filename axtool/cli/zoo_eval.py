@@ -39,6 +39,7 @@ def eval_command(
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.zoo_eval import Evaluated, eval_document, eval_text
     from axtool.verify.accuracy import measure
+    from axtool.verify.expected import compare
     from axtool.zoo.catalogue import find
 
     entry = find(model)
@@ -54,8 +55,10 @@ def eval_command(
             found = measure(
                 entry, file, kernel=by_kernel, limit=limit, given=source, threads=threads, count=progress.count
             )
-            rows.append(Evaluated(numbers, tail, found))
-    document = eval_document(entry, path, rows, limit)
+            judged = limit is None and numbers != "float"  # what is expected is of int8, and of all pictures
+            expected = compare(entry.config.expected, found.figures) if judged else []
+            rows.append(Evaluated(numbers, tail, found.pictures, found.figures, expected))
+    document = eval_document(entry, path, rows, labelled=bool(entry.config.annotations), limit=limit)
     if as_json:
         emit(document)
     else:

@@ -11,44 +11,47 @@ from typing import Any
 from axtool.errors import plural
 from axtool.report.tables import table
 from axtool.report.units import header
-from axtool.verify.accuracy import Accuracy
-from axtool.verify.expected import compare
 from axtool.zoo.catalogue import Entry
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One way to run the model: in `float` or `int8`; the outputs made by `onnxruntime`, or by a `kernel` of a name."""
+    """One way to run the model: in `float` or `int8`; the outputs made by `onnxruntime`, or by a `kernel` of a name.
+
+    `figures` are by metric, over so many pictures; `expected` those of them that the config asks for, with whether each
+    is met.
+    """
 
     numbers: str
     tail: str
-    accuracy: Accuracy
+    pictures: int
+    figures: Mapping[str, float]
+    expected: Sequence[Mapping[str, Any]]
 
 
-def eval_document(entry: Entry, axm: Path, rows: Sequence[Evaluated], limit: int | None) -> dict[str, Any]:
-    """Each figure that the config expects is held against every int8 row; one that is missed makes the status failed.
-
-    A figure that is not of these pictures is missed too: nothing says that it is reached. Under a `limit` nothing is
-    judged: what is expected is of all pictures.
+def eval_document(
+    entry: Entry, axm: Path, rows: Sequence[Evaluated], *, labelled: bool, limit: int | None
+) -> dict[str, Any]:
+    """A figure that the config expects and that is missed makes the status failed. `labelled` says what the figures are
+    against. A figure that is not of these pictures is missed too: nothing says that it is reached.
     """
-    listed: list[dict[str, Any]] = []
-    for row in rows:
-        judged = limit is None and row.numbers != "float"
-        expected = compare(entry.config.expected, row.accuracy.figures) if judged else []
-        listed.append({
+    listed: list[dict[str, Any]] = [
+        {
             "numbers": row.numbers,
             "tail": row.tail,
-            "pictures": row.accuracy.pictures,
-            "figures": {name: _finite(value) for name, value in row.accuracy.figures.items()},
-            "expected": [{**item, "measured": _finite(item["measured"])} for item in expected],
-        })  # fmt: skip
+            "pictures": row.pictures,
+            "figures": {name: _finite(value) for name, value in row.figures.items()},
+            "expected": [{**item, "measured": _finite(item["measured"])} for item in row.expected],
+        }
+        for row in rows
+    ]
     missed = any(not item["met"] for row in listed for item in row["expected"])
     return {
         **header("axzoo eval", "failed" if missed else "ok"),
         "name": entry.config.name,
         "licence": entry.config.licence,
         "axm": str(axm),
-        "against": "labels" if rows[0].accuracy.labelled else "float",
+        "against": "labels" if labelled else "float",
         "limit": limit,
         "rows": listed,
     }
