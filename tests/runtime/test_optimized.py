@@ -96,7 +96,74 @@ def test_a_loaded_model_quantizes_and_pads_in_one_step(tiny_models: Tiny) -> Non
         np.testing.assert_array_equal(got, want)
 
 
-def test_a_model_inside_a_pipeline_is_optimized_with_it(tiny_models: Tiny) -> None:
+def test_a_model_inside_a_pipeline_takes_the_picture_itself(tiny_models: Tiny) -> None:
     fast = op.seq(op.letterbox(8, 8), op.to_tensor(), op.load(tiny_models / "two.axm")).optimized()
-    assert [type(step).__name__ for step in fast.operators] == ["PixelsToTensor", "LoadedSeq"]
-    assert type(fast.operators[1].operators[0]).__name__ == "QuantizeTransposePad"
+    assert [type(step).__name__ for step in fast.operators] == ["LoadedSeq"]
+    assert [type(step).__name__ for step in fast.operators[0].operators][:2] == ["PixelsToBuffer", "AxRuntimeModel"]
+
+
+def test_a_tensor_that_others_read_too_stays_one(tiny_models: Tiny) -> None:
+    model = op.load(tiny_models / "two.axm")
+    both = op.seq(op.letterbox(8, 8), op.to_tensor(), op.par(op.seq(model), op.identity())).optimized()
+    assert [type(step).__name__ for step in both.operators] == ["PixelsToTensor", "Par"]
+    named = op.seq(op.to_tensor(), op.load(tiny_models / "two.axm", name="kept")).optimized()
+    assert [type(step).__name__ for step in named.operators] == ["ToTensor", "LoadedSeq"]
+
+
+FRONTS = {
+    "tensor": lambda: [op.to_tensor()],
+    "letterbox": lambda: [op.letterbox(8, 8), op.to_tensor()],
+    "corner": lambda: [op.letterbox(8, 8, fill_color=(1, 200, 3), anchor="top-left"), op.to_tensor()],
+    "colours": lambda: [op.color_convert("RGB", "BGR"), op.letterbox(8, 8, fill_color=(9, 8, 7)), op.to_tensor()],
+    "normalize": lambda: [op.color_convert("RGB", "BGR"), op.letterbox(8, 8), op.to_tensor(), op.normalize(*IMAGENET)],
+    "bytes": lambda: [op.letterbox(8, 8), op.to_image_tensor(), op.to_dtype(), op.linear_scaling([40.0], [-3])],
+    "half": lambda: [op.letterbox(8, 8), op.to_tensor(), op.to_dtype(np.float16)],
+}
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (1, 1), (20, 9), (5, 30), (7, 8)])
+@pytest.mark.parametrize("front", FRONTS)
+def test_bytes_go_to_the_device_as_the_bits_that_the_steps_would_give(
+    tiny_models: Tiny, front: str, shape: tuple[int, int]
+) -> None:
+    if front == "tensor" and shape != (8, 8):
+        return
+    plain = op.seq(*FRONTS[front](), op.load(tiny_models / "two.axm"))
+    fast, image = plain.optimized(), picture(*shape)
+    assert type(fast.operators[0].operators[0]).__name__ == "PixelsToBuffer"
+    with op.frame_context(image) as first:
+        wanted = [np.array(output) for output in plain(image)]
+    with op.frame_context(image) as second:
+        got = fast(image)
+    for left, right in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(first.matrix, second.matrix)
+    before = op.seq(*FRONTS[front](), *op.load(tiny_models / "two.axm").operators[:3])
+    np.testing.assert_array_equal(fast.operators[0].operators[0](image), before(image))
+
+
+@pytest.mark.parametrize("color", ["RGB", "BGR", "BGRA", "GRAY"])
+def test_images_of_any_colours_go_to_the_device_the_same(tiny_models: Tiny, color: str) -> None:
+    plain = op.seq(op.color_convert("RGB"), op.letterbox(8, 8), op.to_tensor(), op.load(tiny_models / "two.axm"))
+    image = Image.from_array(picture(9, 7), "BGR").convert(color)
+    wanted = [np.array(output) for output in plain(image)]
+    for left, right in zip(plain.optimized()(image), wanted, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_picture_that_does_not_fit_the_model_is_refused_in_the_same_words(tiny_models: Tiny) -> None:
+    plain = op.seq(op.to_tensor(), op.load(tiny_models / "two.axm"))
+    for image in (picture(4, 8), picture(8, 8, 4), np.zeros((8, 8, 3)), "cat.jpg"):
+        with pytest.raises((TypeError, ValueError)) as wanted:
+            plain(image)
+        with pytest.raises(wanted.type) as got:
+            plain.optimized()(image)
+        assert str(got.value) == str(wanted.value)
+
+
+def test_a_buffer_of_a_picture_that_is_held_is_not_filled_again(tiny_models: Tiny) -> None:
+    to_buffer = op.seq(op.to_tensor(), op.load(tiny_models / "two.axm")).optimized().operators[0].operators[0]
+    first = to_buffer(picture(8, 8))
+    before = first.copy()
+    to_buffer(255 - picture(8, 8))
+    np.testing.assert_array_equal(first, before)

@@ -13,7 +13,7 @@ import json
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from axtool.runtime.op.for_each import ForEach
 from axtool.runtime.op.fused import PixelsToTensor
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator, registered, registered_names, snake_case
+from axtool.runtime.op.pixels_to_buffer import PixelsToBuffer
 from axtool.runtime.postamble import Postamble
 
 FORMAT = 1
@@ -127,7 +128,14 @@ def _inside(operator: Operator) -> list[Operator]:
     if isinstance(operator, Par):
         return list(operator.branches)
     steps = operator.body.operators if isinstance(operator, ForEach) else operator.operators
-    return [single for step in steps for single in (step.steps if isinstance(step, PixelsToTensor) else (step,))]
+    return [single for step in steps for single in _as_they_were(step)]
+
+
+def _as_they_were(step: Operator) -> Sequence[Operator]:
+    if isinstance(step, PixelsToTensor):
+        return step.steps
+    first = step.operators[0] if isinstance(step, LoadedSeq) else None
+    return (*first.front.steps, step) if isinstance(first, PixelsToBuffer) else (step,)
 
 
 def _list(operator: Operator) -> dict[str, Any]:

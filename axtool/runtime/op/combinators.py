@@ -91,9 +91,11 @@ class Seq(Operator):
         return made
 
     def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
-        from axtool.runtime.op.fused import fused  # it is about pictures, of which this module knows nothing
+        # they are about pictures and models, of which this module knows nothing
+        from axtool.runtime.op.fused import fused
+        from axtool.runtime.op.pixels_to_buffer import joined
 
-        return tuple(fused(steps))
+        return tuple(joined(fused(steps)))
 
     def save_axe(
         self, path: str | Path, *, name: str = "", description: str = "", task: str = "detection", force: bool = False

@@ -33,6 +33,11 @@ class _OverLanes(Operator):
         self.scale = tuple(float(np.ravel(info.scale)[0]) for info in quantized)
         self.zero_point = tuple(int(np.ravel(info.zero_point)[0]) for info in quantized)
 
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The inputs or outputs."""
+        return tuple(self._lanes)
+
 
 class NchwToNhwc(_OverLanes):
     """(n, c, h, w) -> (n, h, w, c) for each value of rank 4 in channel-first order; the others as they are.
@@ -72,6 +77,12 @@ class _Padding(_OverLanes):
         buffer = pool.take()
         assign_pixels(buffer[info.inside], numbers)
         return buffer
+
+    def buffer(self, index: int) -> Array:
+        """A buffer of a lane that is quantized, with the zero point in its padding and anything else inside."""
+        pool = self._pools[index]
+        assert pool is not None
+        return pool.take()
 
 
 class Pad(_Padding):

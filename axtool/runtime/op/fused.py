@@ -25,7 +25,7 @@ from axtool.runtime.op.tensors import (
     ToTensor,
     looked_up,
 )
-from axtool.runtime.op.transforms import ColorConvert, Letterbox, pixels_of
+from axtool.runtime.op.transforms import ColorConvert, Letterbox, Pixels, pixels_of
 
 SWAPPED = {(ColorFormat.RGB, ColorFormat.BGR), (ColorFormat.BGR, ColorFormat.RGB)}
 
@@ -48,28 +48,39 @@ class PixelsToTensor(Operator):
         super().__init__(name=name)
 
     def __call__(self, image: Any) -> Any:
+        pixels, swapped = self.pixels(image)
+        channels = 1 if pixels.ndim == 2 else pixels.shape[2]
+        tables = self.tables_of(channels)
+        if tables is None:
+            return _run(self.steps, image)
+        small, top, left = self.placed(pixels)
+        h, w = small.shape[:2]
+        made = np.empty((channels, *self.size_of(pixels)), tables.dtype)
+        for plane, table, byte in zip(made, tables, self.fill_of(channels), strict=True):
+            plane[:top], plane[top + h :] = table[byte], table[byte]
+            plane[top : top + h, :left], plane[top : top + h, left + w :] = table[byte], table[byte]
+        order = slice(None, None, -1 if swapped else 1)
+        looked_up(small, tables[order], made[order, top : top + h, left : left + w])
+        return made
+
+    def pixels(self, image: Any) -> tuple[Pixels, bool]:
+        """The bytes to look up, and whether their channels come out in the other order."""
         swapped = self._swaps(image)
         if self._color is not None and not swapped:
             image = self._color(image)
-        pixels = pixels_of(image, "letterbox" if self._letterbox else "to_tensor")
-        channels = 1 if pixels.ndim == 2 else pixels.shape[2]
-        tables = self._tables_of(channels)
-        if tables is None:
-            plain = self._color(image) if self._color is not None and swapped else image
-            return _run([*([self._letterbox] if self._letterbox else []), *self._values], plain)
-        order = slice(None, None, -1 if swapped else 1)
-        if self._letterbox is None:
-            made = np.empty((channels, *pixels.shape[:2]), tables.dtype)
-            looked_up(pixels, tables[order], made[order])
-            return made
-        small, top, left = self._letterbox.placed(pixels)
-        h, w = small.shape[:2]
-        made = np.empty((channels, self._letterbox.height, self._letterbox.width), tables.dtype)
-        for plane, table, byte in zip(made, tables, self._letterbox.fill_of(channels), strict=True):
-            plane[:top], plane[top + h :] = table[byte], table[byte]
-            plane[top : top + h, :left], plane[top : top + h, left + w :] = table[byte], table[byte]
-        looked_up(small, tables[order], made[order, top : top + h, left : left + w])
-        return made
+        return pixels_of(image, "letterbox" if self._letterbox else "to_tensor"), swapped
+
+    def size_of(self, pixels: Pixels) -> tuple[int, int]:
+        """(height, width) of what is made of a picture."""
+        return pixels.shape[:2] if self._letterbox is None else (self._letterbox.height, self._letterbox.width)
+
+    def placed(self, pixels: Pixels) -> tuple[Pixels, int, int]:
+        """The picture as it lies in the result, and the row and the column where it begins. Notes the move."""
+        return (pixels, 0, 0) if self._letterbox is None else self._letterbox.placed(pixels)
+
+    def fill_of(self, channels: int) -> tuple[int, ...]:
+        """The byte of each channel around the picture."""
+        return (0,) * channels if self._letterbox is None else self._letterbox.fill_of(channels)
 
     def _swaps(self, image: Any) -> bool:
         """Whether the change of colours is one of red and blue, which scaling does not mind."""
@@ -80,7 +91,7 @@ class PixelsToTensor(Operator):
         plain = isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3
         return known and (isinstance(image, Image) or plain)
 
-    def _tables_of(self, channels: int) -> NDArray[Any] | None:
+    def tables_of(self, channels: int) -> NDArray[Any] | None:
         """What each byte becomes in each channel, (channels, 256); None where the steps must say why they cannot."""
         if channels not in self._tables:
             every = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], channels, axis=2)
