@@ -86,7 +86,7 @@ def run_text(document: Mapping[str, Any]) -> str:
         if not rows:
             lines.append(f"nothing found above {result['threshold']:g}")
         elif result["kind"] in _BESIDE:
-            lines.append(f"{_BESIDE[result['kind']]} are in --json, and on the picture of --save")
+            lines.append(f"{_BESIDE[result['kind']]} are in --json, and drawn on the picture that is saved")
     if result is None:
         rows = [
             (r["name"], shape(r["shape"]), r["dtype"], *(_short(r[k]) for k in ("min", "mean", "max")))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axtool.report.prepared import effective, prepared_text
 from axtool.runtime.postamble import Postamble
 from axtool.zoo.catalogue import Entry
-from axtool.zoo.check import Checked
 from axtool.zoo.kernels import kernel_file
 from axtool.zoo.schema import UserSource
 from axtool.zoo.user_file import forms_text
+
+if TYPE_CHECKING:
+    from axtool.zoo.check import Checked  # it reads models, which a list does not
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from axtool.runtime.geometry import frame_context
 from axtool.runtime.image import Image
-from axtool.runtime.op.combinators import Seq, arguments
+from axtool.runtime.op.combinators import Par, Seq, arguments
 from axtool.runtime.op.device_ops import AxRuntimeModel
+from axtool.runtime.op.operator import Operator
 
 QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
 
@@ -75,8 +76,14 @@ def time_frames(
             cpu_s += time.process_time() - cpu
             count(turn + 1, frames)
     on_device = np.array([isinstance(step, AxRuntimeModel) for step in steps], bool)
-    names = tuple(type(step).__name__.removeprefix("_") for step in steps)
+    names = tuple(_name(step) for step in steps)
     return FrameTimes(names, on_device, seconds, cpu_s, peak_bytes())
+
+
+def _name(step: Operator) -> str:
+    """The class, and of what runs side by side also what that is."""
+    name = type(step).__name__.removeprefix("_")
+    return f"{name}({', '.join(map(_name, step.branches))})" if isinstance(step, Par) else name
 
 
 def spread_ms(seconds: NDArray[np.float64]) -> Mapping[str, float]:

@@ -11,6 +11,7 @@ import yaml
 
 from axtool.plain_yaml import Place
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # seven times faster where it is
 MOST_PLACES = 20_000  # aliases of aliases would stand for billions
 
 
@@ -27,7 +28,7 @@ def lines_of(path: Path) -> dict[Place, int]:
 def twice(path: Path) -> list[tuple[str, int]]:
     """Keys of a YAML file that come twice in one mapping, with the line of the second: the first would be lost."""
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+        node = yaml.compose(path.read_text(encoding="utf-8"), LOADER)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return []
     found: list[tuple[str, int]] = []
@@ -50,7 +51,7 @@ def twice(path: Path) -> list[tuple[str, int]]:
 
 
 def _of_yaml(text: str) -> Iterator[tuple[Place, int]]:
-    node = yaml.compose(text, yaml.SafeLoader)
+    node = yaml.compose(text, LOADER)
     if node is not None:
         yield from _below_node(node, (), 1)
 

@@ -66,3 +66,8 @@ def test_the_peak_of_memory_is_that_since_it_was_restarted() -> None:
     assert before is not None
     assert after is not None
     assert after < before - (1 << 26)
+
+
+def test_what_runs_side_by_side_is_named() -> None:
+    times = time_frames(op.seq(op.par(op.letterbox(8, 8), op.identity())), PICTURE, 1)
+    assert times.operators == ("Par(Letterbox, Identity)",)

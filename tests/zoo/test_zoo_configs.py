@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+import axtool as axtool_package
 from axtool.errors import UsageError
 from axtool.options import options_of
 from axtool.runtime import Postamble
@@ -278,3 +282,13 @@ def test_a_kernel_of_ones_own_is_found_and_not_imported(tmp_path: Path) -> None:
     write(tmp_path, "raise SystemExit('was imported')", "my_kernels.py")
     path = write(tmp_path, GOOD.format(name="mine", path="x") + "postamble: {kernel: 'my_kernels:Tail'}\n")
     assert kernel_file(read_config(path).kernel, tmp_path) == (tmp_path / "my_kernels.py").resolve()
+
+
+def test_listing_reads_configs_and_no_compiler() -> None:
+    code = (
+        "import sys; from axtool.cli.zoo import app; app(['list', '-q'], standalone_mode=False); "
+        "print('onnx' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(axtool_package.__file__).parents[1])}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert shown.stdout.splitlines()[-1] == "False"
