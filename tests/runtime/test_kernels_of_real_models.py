@@ -4,7 +4,6 @@ with any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,9 @@ from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.runtime import Postamble, TensorInfo, mega, op
-from axtool.runtime.op.combinators import arguments
 from axtool.runtime.op.load import input_size
-from axtool.runtime.tolerance import tolerances_of
-from axtool.verify.tail import Errors, verify_postamble
+from axtool.verify.tail import verify_postamble
+from tests.runtime.mega_case import as_list, failures
 from tests.runtime.real_models import REAL_MODELS, RealModel
 from tests.runtime.tail_case import random_buffers
 from tests.shared_data import IMAGES, needs_images
@@ -73,14 +71,6 @@ def any_padding(info: TensorInfo, rng: np.random.Generator) -> TensorInfo:
     return TensorInfo(sizes, info.dtype, info.name, around, info.scale, info.zero_point)
 
 
-def failures(kernel: Any, names: Sequence[str], made: Any, wanted: Any) -> list[str]:
-    """A line for each output that is further from the tail than its kernel says of itself."""
-    rows = [Errors(name, "random", bound) for name, bound in zip(names, tolerances_of(kernel, len(names)), strict=True)]
-    for row, got, right in zip(rows, arguments(made), arguments(wanted), strict=True):
-        row.add(np.asarray(got), np.asarray(right))
-    return [row.failure for row in rows if row.failure]
-
-
 def test_pictures_and_random_buffers_of_the_device_give_what_the_tail_gives(compiled: Compiled) -> None:
     artefact = op.load(compiled.axm).artefact
     specs = [InputSpec(spec.name, spec.shape, spec.dtype) for spec in artefact.inputs]
@@ -101,4 +91,4 @@ def test_buffers_with_any_padding_give_what_the_tail_gives(compiled: Compiled) -
     floats = [lane.align(lane.dequantize(inside)) for lane, inside in zip(lanes, numbers, strict=True)]
     params = compiled.postamble.params
     kernel = getattr(mega, compiled.postamble.kernel_name)(infos, *input_size(tail.artefact), **params)
-    assert failures(kernel, graph.outputs, kernel(*buffers), graph(*floats)) == []
+    assert failures(kernel, as_list(kernel(*buffers)), as_list(graph(*floats))) == []
