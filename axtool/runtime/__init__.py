@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from axtool.runtime import mega, op
-    from axtool.runtime.classes import CocoClasses, DotaClasses, ImagenetClasses
+    from axtool.runtime.classes import COCO_KEYPOINT_NAMES, CocoClasses, DotaClasses, ImagenetClasses
     from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
     from axtool.runtime.results import (
@@ -29,15 +29,33 @@ if TYPE_CHECKING:
     from axtool.runtime.tensor_info import TensorInfo
 
 __all__ = [
-    "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace", "DepthMap", "DetectedObject",
-    "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OrientedObject", "PoseObject", "Postamble",
-    "SegmentedObject", "SemanticMap", "TensorInfo", "mega", "op",
+    "COCO_KEYPOINT_NAMES",
+    "BBox",
+    "Classification",
+    "CocoClasses",
+    "ColorFormat",
+    "CoordFormat",
+    "CoordSpace",
+    "DepthMap",
+    "DetectedObject",
+    "DotaClasses",
+    "Image",
+    "ImagenetClasses",
+    "Keypoint",
+    "OrientedObject",
+    "PoseObject",
+    "Postamble",
+    "SegmentedObject",
+    "SemanticMap",
+    "TensorInfo",
+    "mega",
+    "op",
 ]  # fmt: skip
 
 _MODULES = ("mega", "op")
 _HOMES = {
-    "CocoClasses": "axtool.runtime.classes", "DotaClasses": "axtool.runtime.classes",
-    "ImagenetClasses": "axtool.runtime.classes",
+    "COCO_KEYPOINT_NAMES": "axtool.runtime.classes", "CocoClasses": "axtool.runtime.classes",
+    "DotaClasses": "axtool.runtime.classes", "ImagenetClasses": "axtool.runtime.classes",
     "ColorFormat": "axtool.runtime.image", "Image": "axtool.runtime.image",
     "Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info",
 }  # fmt: skip

@@ -14,14 +14,18 @@ from axtool.config import package_dir
 
 CLASSES = {"CocoClasses": "coco", "DotaClasses": "dota", "ImagenetClasses": "imagenet"}
 
+KEYPOINTS = "COCO_KEYPOINT_NAMES"
+
 if TYPE_CHECKING:
     CocoClasses: Any  # an IntEnum whose members only the file knows
     DotaClasses: Any
     ImagenetClasses: Any
+    COCO_KEYPOINT_NAMES: tuple[str, ...]
 
 
+@lru_cache
 def class_names(data_set: str) -> tuple[str, ...]:
-    """The names of 'coco', 'dota' or 'imagenet', by index: the last word of each line that is no comment."""
+    """The names of a file of configs/classes, by index: the last word of each line that is no comment."""
     text = (package_dir("configs") / "classes" / f"{data_set}.txt").read_text(encoding="utf-8")
     return tuple(line.split()[-1] for line in text.splitlines() if line and not line.startswith("#"))
 
@@ -35,4 +39,6 @@ def _enumeration(name: str) -> Any:
 def __getattr__(name: str) -> Any:
     if name in CLASSES:
         return _enumeration(name)
+    if name == KEYPOINTS:
+        return class_names("coco-keypoints")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

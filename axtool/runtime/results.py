@@ -93,14 +93,17 @@ class BBox:
         return BBox(x + self.x0 * w, y + self.y0 * h, x + self.x1 * w, y + self.y1 * h)
 
 
+NOWHERE = BBox(0.0, 0.0, 0.0, 0.0)  # of a result that is made without a box
+
+
 @dataclass(frozen=True, slots=True)
 class DetectedObject:
     """`index` is the row that it was made from."""
 
-    index: int
-    class_id: int | IntEnum
-    bbox: BBox
-    score: float
+    index: int = 0
+    class_id: int | IntEnum = 0
+    bbox: BBox = NOWHERE
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +115,14 @@ class OrientedObject:
     picture, where this box is in a part of it.
     """
 
-    index: int
-    class_id: int | IntEnum
-    cx: float
-    cy: float
-    w: float
-    h: float
-    angle: float
-    score: float
+    index: int = 0
+    class_id: int | IntEnum = 0
+    cx: float = 0.0
+    cy: float = 0.0
+    w: float = 0.0
+    h: float = 0.0
+    angle: float = 0.0
+    score: float = 0.0
     _frame: tuple[tuple[float, float], ...] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
@@ -179,11 +182,11 @@ class Keypoint:
 class PoseObject:
     """A box with its keypoints, by name where names are known."""
 
-    index: int
-    class_id: int | IntEnum
-    bbox: BBox
-    score: float
-    keypoints: tuple[Keypoint, ...]
+    index: int = 0
+    keypoints: tuple[Keypoint, ...] = ()
+    bbox: BBox = NOWHERE
+    score: float = 0.0
+    class_id: int | IntEnum = 0
     keypoint_names: tuple[str, ...] = ()
 
 
@@ -191,11 +194,11 @@ class PoseObject:
 class SegmentedObject:
     """A box with its mask: boolean (h, w) at the resolution of the prototypes."""
 
-    index: int
-    class_id: int | IntEnum
-    bbox: BBox
-    score: float
-    mask: NDArray[np.bool_]
+    index: int = 0
+    class_id: int | IntEnum = 0
+    mask: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
+    bbox: BBox = NOWHERE
+    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

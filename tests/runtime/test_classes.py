@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import axtool.runtime
@@ -38,6 +39,13 @@ def test_words_that_are_two_classes_of_imagenet_are_told_apart() -> None:
     assert {name: ImagenetClasses[name].value for name in pairs} == pairs
 
 
+def test_keypoints_of_a_person_name_those_of_a_pose() -> None:
+    assert axtool.runtime.COCO_KEYPOINT_NAMES is op.COCO_KEYPOINT_NAMES
+    row = np.concatenate([[0, 0, 1, 1, 0.9, 0], np.arange(51) / 51])
+    (pose,) = op.ax_pose(keypoint_names=op.COCO_KEYPOINT_NAMES)(row[None])
+    assert [pose.keypoints[index].name for index in (0, 5, 16)] == ["nose", "left_shoulder", "right_ankle"]
+
+
 def test_imagenet_is_in_the_order_of_its_identifiers() -> None:
     text = (package_dir("configs") / "classes" / "imagenet.txt").read_text(encoding="utf-8")
     identifiers = [line.split()[0] for line in text.splitlines() if not line.startswith("#")]
@@ -45,7 +53,7 @@ def test_imagenet_is_in_the_order_of_its_identifiers() -> None:
     assert len(identifiers) == 1000
 
 
-@pytest.mark.parametrize("name", ["coco", "dota", "imagenet"])
+@pytest.mark.parametrize("name", ["coco", "coco-keypoints", "dota", "imagenet"])
 def test_a_file_of_names_says_where_they_are_from_and_every_name_is_one_word(name: str) -> None:
     head = (package_dir("configs") / "classes" / f"{name}.txt").read_text(encoding="utf-8").splitlines()[0]
     assert head.startswith("# The ")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import axtool.runtime
 from axtool.runtime import op
 
 TABLE = """
@@ -76,6 +77,17 @@ save_axe(path, *, name='', description='', task='detection' | force=False)
 copy()
 """
 
+RESULTS = """
+BBox(x0, y0, x1, y1)
+DetectedObject(index, class_id, bbox, score)
+OrientedObject(index, class_id, cx, cy, w, h, angle, score)
+PoseObject(index, keypoints, bbox, score, class_id | keypoint_names)
+SegmentedObject(index, class_id, mask, bbox, score)
+Classification(class_id, score)
+Keypoint(x, y, confidence, name)
+DepthMap(depth)
+"""
+
 OLD = {
     "axclassification": "ax_classification", "axdepthmap": "ax_depth_map", "axdetection": "ax_detection",
     "axobb": "ax_obb", "axpose": "ax_pose", "axsegmentation": "ax_segmentation", "centercrop": "center_crop",
@@ -119,6 +131,18 @@ def test_an_operator_is_called_as_the_table_says(name: str, wanted: str) -> None
 @pytest.mark.parametrize(("name", "wanted"), lines(METHODS), ids=[name for name, _ in lines(METHODS)])
 def test_a_method_of_a_sequence_is_called_as_the_table_says(name: str, wanted: str) -> None:
     assert shown(getattr(op.Seq, name), ("self",)) == wanted.replace(" | ", ", ")
+
+
+@pytest.mark.parametrize(("name", "wanted"), lines(RESULTS), ids=[name for name, _ in lines(RESULTS)])
+def test_a_result_has_its_parts_in_the_order_of_the_table(name: str, wanted: str) -> None:
+    given = inspect.signature(getattr(axtool.runtime, name)).parameters
+    assert ", ".join(part for part in given if not part.startswith("_")) == wanted.replace(" | ", ", ")
+
+
+@pytest.mark.parametrize("name", ["DetectedObject", "OrientedObject", "PoseObject", "SegmentedObject"])
+def test_an_object_may_be_made_of_what_is_known(name: str) -> None:
+    made = getattr(axtool.runtime, name)(class_id=3, score=0.5)
+    assert (made.index, made.class_id, made.score) == (0, 3, 0.5)
 
 
 def test_a_model_is_loaded_by_its_file_and_its_postamble_by_name() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from axtool.runtime import classes
-from axtool.runtime.classes import CLASSES
+from axtool.runtime.classes import CLASSES, KEYPOINTS
 from axtool.runtime.geometry import frame_context
 from axtool.runtime.op.ax_results import (
     AxClassification,
@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
     """The names of classes, read when they are asked for; and an operator that was registered after this module: one of
     the user's own, by its snake_case name.
     """
-    if name in CLASSES:
+    if name in CLASSES or name == KEYPOINTS:
         return getattr(classes, name)
     found = registered(name)
     if found is None:

@@ -88,7 +88,8 @@ class AxPose(Operator):
                     points.tolist(), names or (None,) * len(points), _places(points, frame), strict=True
                 )
             )
-            made.append(PoseObject(index, self.class_id_type(int(row[5])), box(row), float(row[4]), keypoints, names))
+            class_id = self.class_id_type(int(row[5]))
+            made.append(PoseObject(index, keypoints, box(row), float(row[4]), class_id, names))
         return made
 
 
@@ -104,7 +105,7 @@ class AxSegmentation(Operator):
         if shapes.ndim != 3 or len(shapes) != len(table):
             raise ValueError(f"ax_segmentation: want a mask (h, w) for each of {len(table)} rows, got {shapes.shape}")
         return [
-            SegmentedObject(i, self.class_id_type(int(r[5])), box(r), float(r[4]), mask)
+            SegmentedObject(i, self.class_id_type(int(r[5])), mask, box(r), float(r[4]))
             for i, (r, mask) in enumerate(zip(table, shapes, strict=True))
         ]
 
