@@ -132,7 +132,9 @@ static void one_map_of_labels(const LabelLoops &loops) {
   std::vector<int8_t> bytes(size_t((h * w - 1) * apart + c));
   for (int8_t &q : bytes) q = int8_t(any(-128, 127));
   std::vector<int64_t> labels(size_t(h * w * factor * factor), -1);
-  loops.labels({bytes.data(), h, w, c, w * apart, apart}, factor, labels.data());
+  const int64_t parted = any(0, int(h) + 1);
+  for (const auto &[first, last] : {std::pair(int64_t(0), parted), std::pair(parted, h + 1)})
+    loops.labels({bytes.data(), h, w, c, w * apart, apart}, factor, first, last, labels.data());
   for (int64_t label : labels)
     if (label < 0 || label >= c) std::abort();
 }

@@ -21,8 +21,10 @@ int main() {
     for (int8_t &q : bytes) q = int8_t(any(least, 127));
     x.data = bytes.data();
     std::vector<int64_t> wanted(size_t(x.h * x.w * factor * factor), -1), found = wanted;
-    labels_portable.labels(x, factor, wanted.data());
-    LOOPS.labels(x, factor, found.data());
+    labels_portable.labels(x, factor, 0, x.h + 1, wanted.data());
+    const int64_t parted = any(0, int(x.h) + 1);  // in two parts, one of which may be empty
+    LOOPS.labels(x, factor, parted, x.h + 1, found.data());
+    LOOPS.labels(x, factor, 0, parted, found.data());
     if (wanted != found) {
       std::printf("%s: other labels of %d x %d x %d, factor %d\n", LOOPS.name, int(x.h), int(x.w), int(x.c),
                   int(factor));

@@ -53,17 +53,18 @@ def test_every_backend_gives_the_labels_of_numpy(factor: int, size: tuple[int, i
     h, w, c = size
     x = np.random.default_rng(1).integers(low, 128, (h + 2, w + 3, c + 1)).astype(np.int8)[1:-1, 2:-1, :c]
     wanted = np.empty((h * factor, w * factor), np.int64)
-    segformer.label_pixels(x, factor, wanted, backend="numpy")
+    segformer.label_pixels(x, factor, wanted)
     for backend in native_module().postamble_backends():
-        found = np.full_like(wanted, -1)
-        segformer.label_pixels(x, factor, found, backend=backend)
-        np.testing.assert_array_equal(found, wanted)
+        for threads in (1, 3):
+            found = np.full_like(wanted, -1)
+            native_module().Labels(backend, threads).run(x, factor, found)
+            np.testing.assert_array_equal(found, wanted)
 
 
 @native
 def test_the_native_loop_refuses_an_output_of_another_size() -> None:
     with pytest.raises(ValueError, match=r"want \(h \* factor, w \* factor\)"):
-        native_module().labels_s8_s64(np.zeros((2, 2, 3), np.int8), 2, np.zeros((4, 3), np.int64))
+        native_module().Labels().run(np.zeros((2, 2, 3), np.int8), 2, np.zeros((4, 3), np.int64))
 
 
 def scores(h: int = 4, w: int = 8, c: int = 19) -> TensorInfo:

@@ -1,13 +1,18 @@
-// The Python side of labels.h: every shape and size is checked here, the GIL is released while the loops run.
+// `Labels` for Python: every shape and size is checked here; the GIL is released while threads share the bands of a map.
 #include "postamble/bind.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "mac/mac.h"
 #include "postamble/labels.h"
+#include "threads.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -28,22 +33,44 @@ static const LabelLoops &labels_of(const std::string &backend) {
   throw nb::value_error(("backend '" + backend + "' does not exist on this CPU").c_str());
 }
 
-static void labels(const Bytes &x, int64_t factor, const Labels &out, const std::string &backend) {
+struct BoundLabels {
+  const LabelLoops &loops;
+  std::unique_ptr<Team> team;
+  std::mutex running;  // the team's threads serve one call at a time
+};
+
+static void make(BoundLabels *self, const std::string &backend, int threads) {
+  if (threads < 1 || threads > 256) throw nb::value_error("threads: want 1 to 256");
+  new (self) BoundLabels{labels_of(backend), threads > 1 ? std::make_unique<Team>(threads) : nullptr, {}};
+}
+
+static void run(BoundLabels &self, const Bytes &x, int64_t factor, const Labels &out) {
   const size_t h = x.shape(0), w = x.shape(1), c = x.shape(2);
   if (h == 0 || w == 0 || c == 0 || c > 32767) throw nb::value_error("x: want pixels of 1 to 32767 channels");
   if (c > 1 && x.stride(2) != 1) throw nb::value_error("x: the bytes of a pixel must follow each other");
   if (factor < 1 || factor > 1024) throw nb::value_error("factor: want 1 to 1024");
   if (out.shape(0) != h * size_t(factor) || out.shape(1) != w * size_t(factor))
     throw nb::value_error("out: want (h * factor, w * factor)");
-  const LabelLoops &loops = labels_of(backend);
   const Pixels pixels = {x.data(), int64_t(h), int64_t(w), int64_t(c), x.stride(0), x.stride(1)};
   nb::gil_scoped_release free_threads;
-  loops.labels(pixels, factor, out.data());
+  const std::lock_guard<std::mutex> one_at_a_time(self.running);
+  const int64_t bands = pixels.h + 1;
+  if (!self.team) return self.loops.labels(pixels, factor, 0, bands, out.data());
+  // Two parts for each thread: the rows that two parts share are prepared by both, so there must not be many.
+  const int64_t parts = std::min(bands, int64_t(2 * self.team->size()));
+  std::atomic<int64_t> next{0};
+  self.team->run([&](int) {
+    for (int64_t part; (part = next.fetch_add(1)) < parts;)
+      self.loops.labels(pixels, factor, part * bands / parts, (part + 1) * bands / parts, out.data());
+  });
 }
 
 void bind_labels(nb::module_ &m) {
-  m.def("labels_s8_s64", &labels, "x"_a, "factor"_a, "out"_a, "backend"_a = "auto",
-        "The largest channel at every pixel of x (h, w, c) enlarged bilinearly, into out (h * factor, w * factor).");
+  nb::class_<BoundLabels>(m, "Labels", "The largest channel at every pixel of a map that is enlarged bilinearly.")
+      .def("__init__", &make, "backend"_a = "auto", "threads"_a = 1)
+      .def("run", &run, "x"_a, "factor"_a, "out"_a,
+           "The largest channel at every pixel of x (h, w, c) enlarged, into out (h * factor, w * factor).")
+      .def_prop_ro("backend", [](const BoundLabels &self) { return std::string(self.loops.name); });
 }
 
 }  // namespace axtool::postamble

@@ -12,8 +12,9 @@ namespace axtool::postamble {
 
 struct LabelLoops {
   const char *name;
-  // labels (h * factor, w * factor); factor * factor * 512 fits 31 bits, and there are at most 32767 channels.
-  void (*labels)(const Pixels &, int64_t factor, int64_t *labels);
+  // Of labels (h * factor, w * factor) the rows of bands first .. last: band b lies between the centres of the rows b - 1
+  // and b of the map, so there are h + 1. factor * factor * 512 fits 31 bits, and there are at most 32767 channels.
+  void (*labels)(const Pixels &, int64_t factor, int64_t first, int64_t last, int64_t *labels);
 };
 
 extern const LabelLoops labels_portable, labels_avx2, labels_avx512, labels_neon;

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime.mega.byte_functions import native_module
-from axtool.runtime.mega.checks import DROP, check_backend, check_infos, check_tensors, named
+from axtool.runtime.mega.checks import DROP, MOST_THREADS, check_backend, check_infos, check_tensors, named
 from axtool.runtime.mega.params import check_count, check_flag, check_size
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.operator import Operator
@@ -26,7 +26,9 @@ class SegFormerPostamble(Operator):
     factor        how much larger the labels are than the scores, a whole number. Default: model_height over the
                   tensor's height, which must be model_width over its width; 1 where the device has enlarged already.
     keepdims      whether the labels keep an axis for the classes, as ArgMax's keepdims says. Default False.
-    backend       'auto', 'scalar', 'avx2' or 'avx512'; all give the same labels.
+    backend, threads
+                  'auto', 'scalar', 'avx2', 'avx512' or 'neon', and how many threads share the rows; all give the same
+                  labels.
 
     Emits labels, int64 (1, h * factor, w * factor), or (1, 1, h * factor, w * factor) with keepdims.
 
@@ -40,6 +42,7 @@ class SegFormerPostamble(Operator):
     num_classes: int
     factor: int
     backend: str
+    threads: int
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class SegFormerPostamble(Operator):
         factor: int | None = None,
         keepdims: bool = False,
         backend: str = "auto",
+        threads: int = 1,
         name: str = "",
     ) -> None:
         check_infos(output_infos)
@@ -68,9 +72,10 @@ class SegFormerPostamble(Operator):
                     f"{named(info, 0)}: {model_height}x{model_width} is no whole multiple of it; give factor, or {DROP}"
                 )
         self.num_classes, self.factor = num_classes, check_count("factor", factor, most=MOST_FACTOR)
-        self.backend = check_backend(backend)
-        if native_module() is None:
-            self.backend = "numpy"
+        self.threads = check_count("threads", threads, most=MOST_THREADS)
+        native = native_module()
+        self._native = None if native is None else native.Labels(check_backend(backend), threads)
+        self.backend = "numpy" if self._native is None else str(self._native.backend)
         size = h * factor, w * factor
         self.output_shapes: tuple[tuple[int, ...], ...] = (
             (1, 1, *size) if check_flag("keepdims", keepdims) else (1, *size),
@@ -82,16 +87,16 @@ class SegFormerPostamble(Operator):
         (raw,) = check_tensors((raw,), (self._info,))
         labels: NDArray[np.int64] = self._pool.take()
         h, w = labels.shape[-2:]
-        label_pixels(raw[self._info.inside][0], self.factor, labels.reshape(h, w), backend=self.backend)
+        pixels, rows = raw[self._info.inside][0], labels.reshape(h, w)
+        if self._native is None:
+            label_pixels(pixels, self.factor, rows)
+        else:
+            self._native.run(pixels, self.factor, rows)
         return labels
 
 
-def label_pixels(x: NDArray[np.int8], factor: int, out: NDArray[np.int64], *, backend: str = "auto") -> None:
+def label_pixels(x: NDArray[np.int8], factor: int, out: NDArray[np.int64]) -> None:
     """The first of the largest channels at every pixel of x (h, w, c) enlarged, into out (h * factor, w * factor)."""
-    native = native_module()
-    if native is not None and backend != "numpy":
-        native.labels_s8_s64(x, factor, out, backend)
-        return
     rows = enlarged(x.astype(np.int64), 0, factor)
     enlarged(rows, 1, factor).argmax(-1, out=out)
 
