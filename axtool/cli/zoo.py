@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Examples:\n\n  axzoo list\n\n  axzoo info digits-v8det\n\n  axzoo run digits-v8det photo.jpg --out found.png",
+    epilog="Examples:\n\n  axzoo list\n\n  axzoo info digits-v8det\n\n  axzoo run digits-v8det photo.jpg -o found.png",
 )
 
 
