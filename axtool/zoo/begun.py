@@ -73,7 +73,7 @@ def begin(
         raise UsageError("no such file or folder", where=str(calib), code="file-not-found")
     target = load_target(Config.model_fields["targets"].default[0])
     heads = heads_of(model, target, Reading(input_shapes=input_shapes, dims=dims))
-    guessed = guess(heads, heads.last_ops, labels)
+    guessed = guess(heads, labels)
     return Begun(
         name=name,
         title=_title(name, heads),

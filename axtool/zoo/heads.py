@@ -25,7 +25,7 @@ SOME_SCALE = 1 / 32  # of every head: a constructor looks at shapes, and a small
 class Heads:
     """`fused` are the device's buffers without padding, `floats` the same as tensors of the model. `host` are tensors
     that the tail reads from the host. `size` is the (width, height) of the input, `export` what the exporter wrote,
-    `last_ops` the op that makes each output.
+    `last_ops` the op that makes each output, `tail_ops` the kinds of op behind the device.
     """
 
     fused: tuple[TensorInfo, ...]
@@ -36,6 +36,7 @@ class Heads:
     size: tuple[int, int]
     export: Mapping[str, Any]
     last_ops: Mapping[str, str]
+    tail_ops: frozenset[str]
 
 
 def heads_of(model: Path, target: Target, reading: Reading) -> Heads:
@@ -67,6 +68,7 @@ def heads_of(model: Path, target: Target, reading: Reading) -> Heads:
         size=size_of(front.inputs),
         export=front.loaded.export,
         last_ops={name: node.op_type for name, node in ends.items() if node is not None},
+        tail_ops=frozenset(node.op_type for stage in after for node in stage.model.graph),
     )
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
 from axtool.report.schemas import check_document
+from axtool.runtime.tensor_info import TensorInfo
+from axtool.types import TensorSpec
 from axtool.zoo.catalogue import find
+from axtool.zoo.guess import guess
+from axtool.zoo.heads import Heads
 from tests import tiny
 from tests.conftest import Tiny
 from tests.tiny import Ran, axzoo
@@ -47,6 +52,57 @@ def test_what_an_exporter_did_not_write_is_guessed_from_the_heads(work: Path) ->
     assert document["task"] == {"kind": "detection", "decode": "yolo", "labels": [str(n) for n in range(10)]}
     assert document["postamble"] == {"fused_kernel": "UltralyticsYoloPostamble", "num_classes": 10, "dfl_bins": 16}
     assert "YOLOv8's way" in document["guesses"][0]
+
+
+YOLO = {"fused_kernel": "UltralyticsYoloPostamble"}
+FAMILIES = {
+    "segmentation": (
+        {64: 3, 5: 3, 9: 3}, [(1, 4 + 5 + 9, 84), (1, 9, 32, 32)], (), {"kind": "segmentation", "coefficients": 9},
+        {**YOLO, "num_classes": 5, "dfl_bins": 16},
+    ),
+    "pose": (
+        {64: 3, 1: 3, 51: 3}, [(1, 4 + 1 + 51, 84)], (), {"kind": "pose", "keypoints": 17},
+        {**YOLO, "num_classes": 1, "dfl_bins": 16},
+    ),
+    "turned boxes": (
+        {64: 3, 1: 3, 15: 3}, [(1, 4 + 15 + 1, 84)], ("Cos", "Sin"), {}, {**YOLO, "num_classes": 15, "dfl_bins": 16},
+    ),
+    "17 bins": (
+        {68: 3, 7: 3}, [(1, 84, 4 + 1 + 7)], (), {}, None,
+    ),
+    "yolox": (
+        {4: 3, 1: 3, 7: 3}, [(1, 84, 4 + 1 + 7)], ("Exp",), {"kind": "detection", "decode": "yolo-anchored"},
+        {**YOLO, "num_classes": 7, "has_objectness": True},
+    ),
+    "raw yolox": (
+        {4: 3, 1: 3, 7: 3}, [(1, 84, 4 + 1 + 7)], (), {"decode": "yolox", "strides": [8, 16, 32]},
+        {**YOLO, "num_classes": 7, "has_objectness": True, "form": "yolox-raw"},
+    ),
+    "packed": (
+        {36: 3}, [(1, 84 * 3, 12)], (), {"decode": "yolo-anchored"}, None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_are_known_by_their_shapes(family: str) -> None:
+    channels, outputs, tail, task, postamble = FAMILIES[family]
+    infos = [
+        TensorInfo((1, size, size, count), np.int8, f"{count}.{size}", scale=0.03)
+        for count in channels
+        for size in (8, 4, 2)
+    ]
+    if family == "segmentation":
+        infos.append(TensorInfo((1, 32, 32, 9), np.int8, "prototypes", scale=0.03))
+    heads = Heads(
+        fused=tuple(infos), floats=(), host=(), inputs=(TensorSpec("x", (1, 3, 64, 64), "float32"),),
+        outputs=tuple(TensorSpec(f"y{n}", shape, "float32") for n, shape in enumerate(outputs)), size=(64, 64),
+        export={}, last_ops={}, tail_ops=frozenset(tail),
+    )  # fmt: skip
+    found = guess(heads, [])
+    assert {key: found.task.get(key) for key in task} == task
+    assert found.postamble.to_dict() == (postamble or {})
+    assert bool(found.task) == bool(task)
 
 
 @pytest.mark.parametrize(("graph", "softmax"), [(tiny.CLASSIFIER, True), (SOFTMAX, False)])
