@@ -2,6 +2,8 @@
 #include "postamble/bytes.h"
 
 #if defined(__AVX512VL__)
+#include <immintrin.h>
+
 #include <algorithm>
 #include <cstring>
 

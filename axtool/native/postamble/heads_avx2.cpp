@@ -10,23 +10,8 @@
 namespace axtool::postamble {
 namespace avx2 {
 
-// vpermps reads the low three bits of an index and vpermilps the low two: the shifts leave nothing to mask.
-struct Lanes {
-  using Floats = __m256;
-  using Index = __m256i;
-  using Table = __m256;
-  static constexpr int64_t kWidth = 8;
-  static __m128i eight_bytes(const uint8_t *q) { return _mm_loadl_epi64(reinterpret_cast<const __m128i *>(q)); }
-  static Floats set(float x) { return _mm256_set1_ps(x); }
-  static void store(float *out, Floats x) { _mm256_storeu_ps(out, x); }
-  static Floats real(const uint8_t *q) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight_bytes(q))); }
-  static Index index(const uint8_t *q) { return _mm256_cvtepu8_epi32(eight_bytes(q)); }
-  template <int kBits>
-  static Index shifted(Index u) { return _mm256_srli_epi32(u, kBits); }
-  static Table table(const float *eight) { return _mm256_loadu_ps(eight); }
-  static Floats look(Table in, Index u) { return _mm256_permutevar8x32_ps(in, u); }
-  static Floats look_four(Table in, Index u) { return _mm256_permutevar_ps(in, u); }
-};
+#include "postamble/lanes_x86.inc"
+using Lanes = Lanes256;
 #include "postamble/heads_wide.inc"
 
 struct Wide : Functions {

@@ -12,7 +12,7 @@ namespace axtool::postamble {
 namespace avx512 {
 
 // vpermps reads the low four bits of an index here: each table of eight stands twice.
-struct Lanes {
+struct Lanes512 {
   using Floats = __m512;
   using Index = __m512i;
   using Table = __m512;
@@ -33,6 +33,7 @@ struct Lanes {
   static Floats look(Table in, Index u) { return _mm512_permutexvar_ps(u, in); }
   static Floats look_four(Table in, Index u) { return look(in, u); }
 };
+using Lanes = Lanes512;
 #include "postamble/heads_wide.inc"
 
 using Wide = Functions;

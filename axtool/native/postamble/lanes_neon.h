@@ -23,6 +23,7 @@ struct Lanes {
   using Table = uint8x16x2_t;
   static constexpr int64_t kWidth = 8;
   static Floats set(float x) { return {vdupq_n_f32(x), vdupq_n_f32(x)}; }
+  static Floats load(const float *x) { return {vld1q_f32(x), vld1q_f32(x + 4)}; }
   static void store(float *out, Floats x) {
     vst1q_f32(out, x.first);
     vst1q_f32(out + 4, x.second);
@@ -47,6 +48,22 @@ struct Lanes {
   }
   static Floats look(const Table &in, Index u) { return {four(in, u.first), four(in, u.second)}; }
   static Floats look_four(const Table &in, Index u) { return look(in, u); }
+  static Floats first_of(Floats x, int64_t left) {
+    const float numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const float32x4_t end = vdupq_n_f32(float(left));
+    const auto kept = [&](float32x4_t values, const float *lanes) {
+      return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(values), vcltq_f32(vld1q_f32(lanes), end)));
+    };
+    return {kept(x.first, numbers), kept(x.second, numbers + 4)};
+  }
+  static float32x4_t sums(const Floats (&of)[4]) {
+    float32x4_t twos[4];
+    for (int i = 0; i < 4; ++i) twos[i] = vpaddq_f32(of[i].first, of[i].second);
+    return vpaddq_f32(vpaddq_f32(twos[0], twos[1]), vpaddq_f32(twos[2], twos[3]));
+  }
+  static void ratios(const Floats (&over)[4], const Floats (&under)[4], float *out) {
+    vst1q_f32(out, vdivq_f32(sums(over), sums(under)));
+  }
 };
 
 }  // namespace axtool::postamble::neon
