@@ -173,7 +173,7 @@ def test_buffers_of_another_shape_or_number_are_refused() -> None:
 
 
 def test_padding_larger_than_the_buffer_is_refused() -> None:
-    with pytest.raises(ValueError, match="padding does not fit"):
+    with pytest.raises(ValueError, match="a size or a padding out of range"):
         native.Heads("auto", 1).add_source((1, 2, 3, 4), ((0, 0), (9, -8), (0, 0), (0, 0)))
 
 
