@@ -10,14 +10,19 @@ from pydantic import BaseModel, ValidationError
 from axtool.errors import nearest
 from axtool.plain_yaml import Plain
 
+MOST_FAULTS = 50  # who wrote more has another problem
+MOST_LETTERS = 400  # of one
+
 
 def faults_of(error: ValidationError, model: type[BaseModel], plain: Plain | None = None) -> list[str]:
-    """Every fault of a file that should be a `model`, with its line where `plain` knows it."""
+    """The first `MOST_FAULTS` faults of a file that should be a `model`, each with its line where `plain` knows it."""
     faults = []
-    for item in error.errors(include_url=False):
+    found = error.errors(include_url=False)
+    for item in found[:MOST_FAULTS]:
         line = f"line {plain.line(item['loc'])}: " if plain else ""
-        faults.append(f"{line}{_path(item['loc'])}{_said(item, model)}")
-    return faults
+        text = f"{line}{_path(item['loc'])}{_said(item, model)}"
+        faults.append(text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…")
+    return faults + ([f"… and {len(found) - MOST_FAULTS:,} more"] if len(found) > MOST_FAULTS else [])
 
 
 def _path(place: Sequence[int | str]) -> str:

@@ -122,7 +122,7 @@ class Preparation:
                 raise UsageError(f"unknown preparation key '{key}'", hint=nearest(key, known), code="bad-option")
         try:
             return cls(**{key: _from_plain(key, value) for key, value in values.items()})
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise UsageError(f"preparation: {error}", code="bad-option") from error
 
     def resolve(self, spec: InputSpec) -> Preparation:

@@ -81,7 +81,7 @@ def _meant(path: Path, values: Mapping[str, Any], faults: list[Fault]) -> dict[s
 def _faults(path: Path, error: ValidationError) -> list[Fault]:
     """Each fault by the keys that lead to it, with the line of the last of them that is written."""
     lines = lines_of(path)
-    told = zip(error.errors(include_url=False), faults_of(error, Config), strict=True)
+    told = zip(error.errors(include_url=False), faults_of(error, Config), strict=False)  # of very many only the first
     return [Fault(what, line_at(lines, item["loc"])) for item, what in told]
 
 
