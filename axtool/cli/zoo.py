@@ -167,8 +167,8 @@ def build_command(
 
     entry = find(model)
     path = out or Path(f"{entry.config.name}.axm")
-    script = path.with_suffix(".py")
     refuse_overwrite(path, force=force)
+    script = path.with_suffix(".py")  # '.' has no name, and was refused
     refuse_overwrite(script, force=force, inputs=[entry.path])
     o.choice(path.suffix.lower(), (".axm",), "--out")
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:

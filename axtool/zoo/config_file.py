@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from axtool.config import read_yaml
 from axtool.errors import AxError, UsageError, plural
-from axtool.plain_faults import faults_of
+from axtool.plain_faults import MOST_LETTERS, faults_of
 from axtool.plain_yaml import Place
 from axtool.zoo.lines import lines_of, twice
 from axtool.zoo.preprocess import calls_of, preparation_of
@@ -31,7 +31,8 @@ class Fault:
     line: int | None = None
 
     def __str__(self) -> str:
-        return self.what if self.line is None else f"line {self.line}: {self.what}"
+        what = self.what if len(self.what) <= MOST_LETTERS else f"{self.what[:MOST_LETTERS]}…"
+        return what if self.line is None else f"line {self.line}: {what}"
 
 
 class BadConfig(UsageError):
