@@ -29,27 +29,9 @@ if TYPE_CHECKING:
     from axtool.runtime.tensor_info import TensorInfo
 
 __all__ = [
-    "COCO_KEYPOINT_NAMES",
-    "BBox",
-    "Classification",
-    "CocoClasses",
-    "ColorFormat",
-    "CoordFormat",
-    "CoordSpace",
-    "DepthMap",
-    "DetectedObject",
-    "DotaClasses",
-    "Image",
-    "ImagenetClasses",
-    "Keypoint",
-    "OrientedObject",
-    "PoseObject",
-    "Postamble",
-    "SegmentedObject",
-    "SemanticMap",
-    "TensorInfo",
-    "mega",
-    "op",
+    "COCO_KEYPOINT_NAMES", "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace",
+    "DepthMap", "DetectedObject", "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OrientedObject", "PoseObject",
+    "Postamble", "SegmentedObject", "SemanticMap", "TensorInfo", "mega", "op",
 ]  # fmt: skip
 
 _MODULES = ("mega", "op")

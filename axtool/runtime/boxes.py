@@ -22,14 +22,30 @@ def area(boxes: Boxes) -> NDArray[np.float64]:
     return np.asarray(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(1))
 
 
-def nms(boxes: Boxes, scores: NDArray[np.float64], classes: NDArray[np.int64], limit: float) -> NDArray[np.int64]:
-    """Indices of the boxes kept, best first: greedy non-maximum suppression inside each class."""
-    order, kept = np.argsort(-scores, kind="stable"), []
-    while order.size:
-        best, order = order[0], order[1:]
-        kept.append(int(best))
-        overlap = iou(boxes[best : best + 1], boxes[order])[0]
-        order = order[(overlap <= limit) | (classes[order] != classes[best])]
+def nms(
+    boxes: Boxes, scores: NDArray[np.float64], classes: NDArray[np.int64], limit: float, most: int | None = None
+) -> NDArray[np.int64]:
+    """Indices of the boxes kept, best first, at most `most`: greedy non-maximum suppression inside each class."""
+    best_first = np.argsort(-scores, kind="stable")
+    by_class = np.argsort(classes[best_first], kind="stable")  # class after class, the best first in each
+    index = best_first[by_class]
+    place = np.empty(len(index), np.int64)  # of the n-th best among the classes
+    place[by_class] = np.arange(len(index))
+    end = np.searchsorted(classes[index], classes[index], "right").tolist()  # of each one's class
+    x0, y0, x1, y1 = np.ascontiguousarray(boxes[index].T)
+    areas, gone, kept = area(boxes[index]), np.zeros(len(index), bool), []
+    for at in place.tolist():
+        if gone[at]:
+            continue
+        kept.append(int(index[at]))
+        if len(kept) == most:
+            break
+        rest = slice(at + 1, end[at])
+        width = np.minimum(x1[at], x1[rest]) - np.maximum(x0[at], x0[rest])
+        height = np.minimum(y1[at], y1[rest]) - np.maximum(y0[at], y0[rest])
+        shared = np.maximum(width, 0) * np.maximum(height, 0)
+        union = areas[at] + areas[rest] - shared
+        gone[rest] |= np.divide(shared, union, out=np.zeros_like(shared), where=union > 0) > limit
     return np.array(kept, np.int64)
 
 

@@ -55,6 +55,27 @@ def test_what_is_kept_does_not_overlap_inside_a_class_and_covers_the_rest(
         assert iou(boxes[index : index + 1], boxes[better]).max() > limit
 
 
+def plain_nms(boxes: np.ndarray, scores: np.ndarray, classes: np.ndarray, limit: float) -> list[int]:
+    """One box after the other, against every one that is kept."""
+    kept: list[int] = []
+    for index in np.argsort(-scores, kind="stable").tolist():
+        same = [other for other in kept if classes[other] == classes[index]]
+        if not same or iou(boxes[index : index + 1], boxes[same]).max() <= limit:
+            kept.append(index)
+    return kept
+
+
+@given(BOXES, st.integers(0, 2**32 - 1), st.floats(0, 1), st.integers(1, 14))
+def test_suppression_keeps_what_a_plain_loop_keeps_and_no_more_than_the_best(
+    boxes: np.ndarray, seed: int, limit: float, most: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    scores, classes = rng.integers(0, 4, len(boxes)) / 4, rng.integers(-1, 3, len(boxes))  # many scores are equal
+    wanted = plain_nms(boxes, scores, classes, limit)
+    assert nms(boxes, scores, classes, limit).tolist() == wanted
+    assert nms(boxes, scores, classes, limit, most).tolist() == wanted[:most]
+
+
 @given(BOXES, BOXES)
 def test_pairs_are_at_most_one_each(a: np.ndarray, b: np.ndarray) -> None:
     assert 0 <= matched(a, b) <= min(len(a), len(b))

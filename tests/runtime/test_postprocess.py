@@ -45,6 +45,19 @@ def test_classes_stay_apart_where_boxes_begin_left_of_the_picture(backend: str) 
     np.testing.assert_array_equal(op.nms(backend=backend)(rows), rows)
 
 
+@pytest.mark.parametrize("classes", [1, 80])
+def test_many_rows_are_left_to_the_loop_that_ends_early_and_come_out_the_same(
+    classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(classes)
+    corner = rng.uniform(0, 600, (2000, 2))
+    rows = [corner, corner + rng.uniform(8, 60, (2000, 2)), rng.random((2000, 1)), rng.integers(0, classes, (2000, 1))]
+    table = np.concatenate(rows, 1).astype(np.float32)
+    quick = op.nms()(table)
+    monkeypatch.setattr("axtool.runtime.op.postprocess.MANY", 10_000)
+    np.testing.assert_array_equal(quick, op.nms()(table))
+
+
 def test_no_more_than_the_best_boxes_come_out() -> None:
     np.testing.assert_array_equal(op.nms(max_boxes=1)(ROWS), ROWS[[1]])
 
