@@ -9,7 +9,9 @@ from typing import Any
 
 from axtool.artefact import axm
 from axtool.artefact.axm import Artefact, DeviceStage
+from axtool.errors import UsageError
 from axtool.ops.costs import params
+from axtool.quant.recipe_file import recipe_from_dict
 from axtool.report.prepared import effective
 from axtool.report.units import header
 from axtool.runtime.fitting import fits_of
@@ -74,6 +76,7 @@ def inspect_onnx(
 def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
     """What an .axm holds: stages, layers, formats, the memory plan, the split with reasons, provenance."""
     stages = [_stage(stage) for stage in artefact.stages]
+    _check_recipe(path, artefact)
     return {
         **header("info"),
         "file": str(path),
@@ -96,6 +99,17 @@ def inspect_artefact(path: Path, artefact: Artefact) -> dict[str, Any]:
         },
         "provenance": dict(artefact.provenance),
     }
+
+
+def _check_recipe(path: Path, artefact: Artefact) -> None:
+    """Raise UsageError for a file whose recipe, with what became of it, is none."""
+    stored = artefact.quantization.get("recipe")
+    if not stored:
+        return
+    made = recipe_from_dict(stored, str(path))
+    if made.resolved is None or len(made.resolved.layers) != len(made.layers):
+        hint = "compile the model again"
+        raise UsageError("the recipe does not say what became of it", where=str(path), hint=hint, code="not-axm")
 
 
 def _stage(stage: Any) -> dict[str, Any]:

@@ -133,14 +133,14 @@ def _recipe(recipe: Mapping[str, Any] | None) -> list[str]:
         return []
     told = f"{recipe['name']}: {recipe['description']}" if recipe.get("description") else recipe["name"]
     lines = [f"  recipe  {told}"]
-    for entry, hit in zip(recipe.get("layers", ()), recipe["resolved"]["layers"], strict=True):
+    for entry, hit in zip(recipe.get("layers", ()), recipe["resolved"].get("layers", ()), strict=True):
         says = [entry["format"]] if "format" in entry else []
         says += [f"range {entry['range'][0]:g} to {entry['range'][1]:g}"] if "range" in entry else []
         says += [entry.get("method", "percentile")] if "method" in entry or "percentile" in entry else []
         says += [f"{entry['percentile']:g}"] if "percentile" in entry else []
         what = plural(len(hit["nodes"]), "node") if hit["nodes"] else "input"
         lines.append(f"          {' '.join(says)}: {what} ({_shortened(hit['nodes'] or hit['tensors'])})")
-    return lines + [f"  {head:<7} {text}" for head, text in widened_lines(recipe["resolved"]["int16"])]
+    return lines + [f"  {head:<7} {text}" for head, text in widened_lines(recipe["resolved"].get("int16", ()))]
 
 
 def _shortened(names: Sequence[str], shown: int = 3) -> str:

@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 
 from tests import tiny
+from tests.artefact.axm_files import Arrays, Manifest, changed
 from tests.conftest import Tiny
 from tests.tiny import axtool
 
@@ -277,3 +278,16 @@ def test_what_the_exporter_wrote_is_shown_with_its_licence_first(tiny_models: Ti
         assert "export  licence AGPL-3.0 License, task classify, 10 class names" in axtool("info", file).out
         assert axtool("info", file, "--json").document["export"]["names"][9] == "n9"
     assert axtool("info", tiny_models / "cls.axm", "--json").document["export"] is None
+
+
+@pytest.mark.parametrize(
+    "wrong", ["x", 3, {}, {"layers": "x"}, {"layers": [{"nodes": [], "tensors": []}], "int16": []}, None]
+)
+def test_a_recipe_that_is_none_is_told_with_the_file(tiny_models: Tiny, work: Path, wrong: object) -> None:
+    def change(manifest: Manifest, arrays: Arrays) -> None:
+        manifest["quantization"]["recipe"]["resolved"] = wrong
+
+    path = changed(tiny_models / "cls.axm", work / "odd.axm", change)
+    ran = axtool("info", path)
+    assert ran.code == 2, ran.err
+    assert "odd.axm" in ran.err
