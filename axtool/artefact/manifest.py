@@ -162,6 +162,7 @@ class TaskEntry(Strict):
     keep: list[str] | None = None
     keypoints: Count | None = None
     coefficients: Count | None = None
+    min_sizes: list[list[Annotated[int, Field(gt=0)]]] | None = None
 
 
 EXPORT_TASKS = ("detect", "segment", "pose", "obb", "classify")

@@ -15,9 +15,13 @@ from axtool.runtime.found import Arrays, Found
 
 
 def decode_retina_face(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
-    """loc (1, n, 4), conf (1, n, 2) after its softmax, landms (1, n, 10), in any order: faces with five landmarks."""
+    """loc (1, n, 4), conf (1, n, 2) after its softmax, landms (1, n, 10), in any order: faces with five landmarks.
+
+    `min_sizes` of the task are the sides of the priors in pixels, for each stride; by default the published ones.
+    """
     height, width = task["size"]
-    boxes = priors.square_priors((width, height), priors.FACE_STRIDES, priors.FACE_SIDES)
+    sides = task.get("min_sizes") or priors.FACE_SIDES
+    boxes = priors.square_priors((width, height), priors.FACE_STRIDES, sides)
     loc, conf, landms = (_rows(outputs, columns, len(boxes)) for columns in (4, 2, 10))
     kept = np.flatnonzero(conf[:, 1] > threshold)
     scores, pixels = conf[kept, 1].astype(np.float64), np.array((width, height), np.float64)

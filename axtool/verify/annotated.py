@@ -27,7 +27,7 @@ from axtool.verify.labelled import Labels
 class _Part(BaseModel):
     """COCO has keys that say nothing here: those are left."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
 class _Image(_Part):
@@ -40,9 +40,12 @@ class _Category(_Part):
     name: str
 
 
+_Side = Annotated[int, Field(gt=0, le=1 << 14)]
+
+
 class _Mask(_Part):
-    size: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]]
-    counts: list[int]
+    size: tuple[_Side, _Side]
+    counts: list[Annotated[int, Field(ge=0, le=1 << 28)]]
 
 
 class _Annotation(_Part):
@@ -84,6 +87,9 @@ def read_annotated(path: Path, names: Sequence[str]) -> tuple[Picture, ...]:
             "not a COCO annotation file", where=str(path), details=details, code="bad-annotations"
         ) from error
     classes = {category.id: _class(category, names, path) for category in file.categories}
+    if len(ids := {image.id for image in file.images}) < len(file.images):
+        what = f"{len(file.images)} images have {plural(len(ids), 'id')}"
+        raise UsageError(what, where=str(path), hint="give each its own", code=_BAD)
     by_image: dict[int, list[_Annotation]] = {image.id: [] for image in file.images}
     for annotation in file.annotations:
         if annotation.image_id not in by_image or annotation.category_id not in classes:

@@ -115,6 +115,8 @@ def _decoder(task: Mapping[str, Any]) -> Call:
         return Call("decode_pose", _ALGOS[decode], int(task["keypoints"]), THRESHOLD, num_classes=classes)
     if decode in _ALGOS and kind == "segmentation":
         return Call("decode_segmentation", _ALGOS[decode], classes, _coefficients(task), THRESHOLD)
+    faces: dict[str, Any] = {"min_sizes": task["min_sizes"]} if task.get("min_sizes") else {}
+    faces |= {"keypoint_scores": True} if kind == "pose" else {}
     decoders = {
         "yolo": Call("decode_detections", "yolov8", classes, THRESHOLD),
         "yolo-anchored": Call("decode_detections", "yolov5", classes, THRESHOLD),
@@ -123,7 +125,7 @@ def _decoder(task: Mapping[str, Any]) -> Call:
         ),
         "centerface": Call("decode_center_face", THRESHOLD),
         "dbnet": Call("decode_dbnet", THRESHOLD, task.get("mask_threshold", 0.3), task.get("unclip", 1.5)),
-        "retinaface": Call("decode_retina_face", THRESHOLD, **({"keypoint_scores": True} if kind == "pose" else {})),
+        "retinaface": Call("decode_retina_face", THRESHOLD, **faces),
         "ssd": Call("decode_ssd", THRESHOLD),
         "yolact": Call("decode_yolact", THRESHOLD),
     }  # fmt: skip

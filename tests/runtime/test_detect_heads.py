@@ -39,6 +39,21 @@ def test_faces_and_landmarks_are_those_of_the_operators() -> None:
     np.testing.assert_allclose(points, rows[:, 6:], atol=2e-3)
 
 
+def test_faces_are_as_large_as_the_sides_of_their_priors() -> None:
+    made = faces()
+    task = {**FACE, "threshold": 0.6, "iou": 1.0}
+    half = interpret({**task, "min_sizes": [[8, 16], [32, 64], [128, 256]]}, made)["detections"]
+    for row, small in zip(interpret(task, made)["detections"], half, strict=True):
+        x0, y0, x1, y1 = row["box"]
+        a0, b0, a1, b1 = small["box"]
+        np.testing.assert_allclose([a1 - a0, b1 - b0], [(x1 - x0) / 2, (y1 - y0) / 2], atol=2e-3)
+
+
+def test_priors_for_another_number_of_strides_are_refused() -> None:
+    with pytest.raises(UsageError, match="not those of a retinaface model"):
+        interpret({**FACE, "min_sizes": [[8, 16]]}, faces())
+
+
 def test_the_outputs_of_a_face_detector_may_come_in_any_order() -> None:
     made = faces()
     task = {**FACE, "threshold": 0.6}
