@@ -101,3 +101,20 @@ def test_a_name_that_an_operator_has_is_refused_to_another_class() -> None:
 
 def test_an_operator_of_the_user_is_found_by_its_snake_case_name() -> None:
     assert op.add_n is AddN
+
+
+class Stamp(op.Operator):
+    """Its fields have names that sequences use for other things."""
+
+    parts: int
+    copy: bool = True
+    optimized: str = "no"
+
+    def __call__(self, x: int) -> int:
+        return x * self.parts
+
+
+def test_fields_may_have_the_names_of_what_sequences_do() -> None:
+    pipeline = op.seq(Stamp(3)).optimized().copy()
+    assert pipeline(2) == 6
+    assert [result for _, result in pipeline.stream([1, 2])] == [3, 6]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -203,6 +204,11 @@ def test_what_cannot_be_read_is_refused_with_its_path(tmp_path: Path) -> None:
         op.seq(op.identity()).stream(tmp_path / "x.mp4")
     with pytest.raises(UsageError, match="no pictures in this folder"):
         op.seq(op.identity()).stream(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is a pipe"):
+        op.seq(op.identity()).stream(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="cannot be read as a picture"):
+        op.seq(op.identity()).stream("nothing://" + "x" * 300)
 
 
 def test_a_batch_takes_frames_as_a_list_an_array_or_one_by_one(pipeline: op.Seq) -> None:

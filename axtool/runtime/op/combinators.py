@@ -39,7 +39,7 @@ class Seq(Operator):
         return self.steps
 
     @property
-    def parts(self) -> tuple[Operator, ...]:
+    def _parts(self) -> tuple[Operator, ...]:
         return self.steps
 
     def __call__(self, *values: Any) -> Any:
@@ -143,7 +143,7 @@ class Par(Operator):
         return Unpacked(results) if self._made is None else self._made(*results)
 
     @property
-    def parts(self) -> tuple[Operator, ...]:
+    def _parts(self) -> tuple[Operator, ...]:
         return self.branches
 
     def optimized(self, policy: str = "auto") -> Par:
@@ -222,13 +222,13 @@ def arguments(result: Any) -> tuple[Any, ...]:
 def inside_optimized(step: Operator) -> Operator:
     """A step that holds operators with those optimized; another one as it is."""
     own = getattr(step, "optimized", None)
-    return step if own is None else own()
+    return own() if callable(own) else step
 
 
 def copied(step: Operator) -> Operator:
     """A step that can be changed without changing the one that it was made from."""
     own = getattr(step, "copy", None)
-    return copy.copy(step) if own is None else own()
+    return own() if callable(own) else copy.copy(step)
 
 
 def as_operator(step: Step) -> Operator:

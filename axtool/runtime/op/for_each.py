@@ -63,7 +63,7 @@ class ForEach(Operator):
         return self._made(items, made)
 
     @property
-    def parts(self) -> tuple[Operator, ...]:
+    def _parts(self) -> tuple[Operator, ...]:
         return (self.body,)
 
     def optimized(self, policy: str = "auto") -> ForEach:

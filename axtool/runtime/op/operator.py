@@ -45,7 +45,7 @@ class Operator:
         return (self,)
 
     @property
-    def parts(self) -> tuple[Operator, ...]:
+    def _parts(self) -> tuple[Operator, ...]:
         """The operators that this one calls."""
         return ()
 

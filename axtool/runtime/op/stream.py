@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from axtool.config import refuse_special
 from axtool.errors import UsageError
 from axtool.inputs.images import find_files, is_image_name
 from axtool.runtime import geometry
@@ -75,8 +76,11 @@ def frames_of(source: Any) -> Iterable[Any]:
     """The frames of a source: a path of a picture, a folder of pictures or a video, a URL of a video, or anything that
     gives one frame after another. Raises TypeError for anything else, UsageError for a path that cannot be read.
     """
+    if isinstance(source, str) and "://" in source:
+        return _video(source)
     if isinstance(source, (str, Path)):
         path = Path(source)
+        refuse_special(path)
         if path.is_dir():
             return _pictures([file for file in find_files(path) if is_image_name(file)], path)
         return _pictures([path], path) if is_image_name(path) else _video(str(source))
@@ -112,7 +116,7 @@ def stages_of(pipeline: Seq) -> list[list[Operator]]:
 def walk(operator: Operator) -> Iterator[Operator]:
     """An operator and every one inside it."""
     yield operator
-    for inner in operator.parts:
+    for inner in operator._parts:
         yield from walk(inner)
 
 
