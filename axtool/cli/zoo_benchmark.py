@@ -57,8 +57,10 @@ def benchmark_command(
         loaded.preparation()  # refuses a config that is not for this model, before anything is timed
         pipeline = loaded.steps.pipeline(loaded.model).optimized(optimize)
         progress.step("timing")
+        image = Image.from_file(shown)
         with told(entry):
-            times = time_frames(pipeline, Image.from_file(shown), frames, warmup, progress.count)
+            pipeline(image)  # whole, so that a kernel that fails is named with the model
+            times = time_frames(pipeline, image, frames, warmup, progress.count)
     asked = {"warmup": warmup, "threads": threads, "optimize": optimize}
     document = benchmark_document(loaded, path, shown, times, asked)
     if as_json:

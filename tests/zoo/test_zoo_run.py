@@ -135,9 +135,10 @@ def test_a_kernel_beside_the_config_is_imported_when_it_is_run(tiny_models: Tiny
 def test_a_kernel_that_raises_is_named_with_the_model(tiny_models: Tiny, mine: Path, work: Path) -> None:
     (work / "broken_kernels.py").write_text(OWN.format(name="BrokenTail", body="raise KeyError('no such thing')"))
     mine.write_text(mine.read_text() + "postamble: {kernel: 'broken_kernels:BrokenTail'}\n")
-    ran = run(tiny_models, mine, "--json")
-    assert (ran.code, ran.document["error"]["code"]) == (2, "bad-kernel")
-    assert "kernel BrokenTail failed" in ran.err
+    for command in ("run", "benchmark"):
+        ran = axzoo(command, mine, tiny_models / "picture.png", "--json")
+        assert (ran.code, ran.document["error"]["code"]) == (2, "bad-kernel")
+        assert "kernel BrokenTail failed" in ran.err
 
 
 def test_an_entry_without_a_kernel_runs_the_tail(tiny_models: Tiny, mine: Path) -> None:
