@@ -34,6 +34,7 @@ class TailRow(Part):
     tolerance_used: float = Field(description="The largest share of the tolerance; above 1 fails.")
     worst: TailPlace | None = Field(description="The value with that share; null where all are equal.")
     differing: int = Field(description="Whole numbers that are not equal.")
+    ties: int = Field(description="More that differ, where both are classes of the same score.")
     allowed_differing_share: float = Field(description="Of the whole numbers.")
     non_finite_mismatches: int
     passed: bool

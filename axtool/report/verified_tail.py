@@ -49,5 +49,5 @@ def _used(row: Mapping[str, Any]) -> str:
     if row["non_finite_mismatches"]:
         return "not finite"
     if row["whole_numbers"]:
-        return f"{row['differing']:,} differ"
+        return f"{row['differing']:,} differ" + (f", {plural(row['ties'], 'tie')}" if row["ties"] else "")
     return f"{row['tolerance_used']:.0%}" if row["tolerance_used"] < 100 else f"{row['tolerance_used']:.3g} x"

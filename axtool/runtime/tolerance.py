@@ -16,7 +16,9 @@ class Tolerance:
     `row` times the largest |tail| of the last axis comes on top: an edge of a box is the difference of numbers as large
     as the others. Whole numbers such as labels agree exactly, but for a share `differing` of them (0..1).
 
-    A kernel that needs other bounds says so: its attribute `tolerances` is a sequence of these, one an output.
+    A kernel that needs other bounds says so: its attribute `tolerances` is a sequence of these, one an output. Of
+    labels it may also show that two are as good: `equal_labels(got, wanted, *tensors)`, True where both have the same
+    score.
     """
 
     rtol: float = 1e-5

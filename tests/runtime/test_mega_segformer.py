@@ -84,3 +84,19 @@ def test_another_number_of_classes_is_refused() -> None:
 def test_a_size_that_is_no_whole_multiple_is_refused() -> None:
     with pytest.raises(ValueError, match="18x32 is no whole multiple of it; give factor"):
         SegFormerPostamble([scores()], 32, 18, num_classes=19)
+
+
+@pytest.mark.parametrize("factor", [1, 3, 4])
+def test_labels_of_the_same_score_are_told_as_equal(factor: int) -> None:
+    rng, tail = np.random.default_rng(factor), Tail(labels(9, 21, 5, factor))
+    infos = tail.infos(rng)
+    buffers = [rng.choice([-128, 0, 127], info.shape).astype(np.int8) for info in infos]
+    kernel = SegFormerPostamble(infos, 21 * factor, 9 * factor, num_classes=5)
+    made, (wanted,) = kernel(*buffers), tail.run(buffers, infos)
+    assert kernel.equal_labels(made, wanted.astype(np.int64), *buffers).all()
+    inside = buffers[0][infos[0].inside][0].astype(np.int64)
+    scores = segformer.enlarged(segformer.enlarged(inside, 0, factor), 1, factor)
+    other = (made + 1) % 5
+    same = np.take_along_axis(scores, made[0][..., None], -1) == np.take_along_axis(scores, other[0][..., None], -1)
+    np.testing.assert_array_equal(kernel.equal_labels(made, other, *buffers)[0], same[..., 0])
+    assert not kernel.equal_labels(made, np.full_like(made, 99), *buffers).any()
