@@ -177,14 +177,52 @@ def operators_page() -> str:
         "# Operators of pipelines\n\nEach is a class of `axtool.runtime.op` and has a name in snake case beside it; "
         "[runtime.md](runtime.md) shows how they\nmake a pipeline. Every operator also takes `name=`.\n",
     ]
-    for cls, names in sorted(spellings.items(), key=lambda row: row[0].__name__):
-        given = [p.replace(annotation=p.empty) for k, p in inspect.signature(cls).parameters.items() if k != "name"]
-        shown = ", ".join(map(str, given)).replace("<class 'numpy.float32'>", "np.float32")
-        shown = re.sub(r"<(?:class '(\w+)'|(\w+\.\w+): [^>]*)>", r"\1\2", shown)  # int, TensorLayout.CHW
-        also = ", ".join(f"`{name}`" for name in names if name != cls.__name__)
-        text = inspect.cleandoc(cls.__doc__ or "")
-        parts.append(f"## {cls.__name__}({shown})\n\n{also + chr(10) * 2 if also else ''}{text}\n")
+    groups = {cls: _group(cls) for cls in spellings}
+    for title in OPERATOR_GROUPS:
+        members = sorted((cls for cls, group in groups.items() if group == title), key=lambda cls: cls.__name__)
+        parts.append(f"## {title}\n")
+        parts += [_operator(cls, spellings[cls]) for cls in members]
     return "\n".join(parts)
+
+
+OPERATOR_GROUPS: Mapping[str, tuple[str, ...]] = {  # modules of axtool.runtime.op by what their operators are about
+    "Pictures": ("transforms", "prepare", "regions"),
+    "Tensors": ("tensors",),
+    "Models": ("device_ops", "onnx_model"),
+    "Decoding": ("decode", "decode_maps", "decode_priors"),
+    "Suppression, masks, the way back": ("postprocess",),
+    "Results": ("ax_results",),
+    "Sequences and branches": ("combinators", "for_each"),
+    "Looking on": ("observe",),
+}
+
+
+def _group(cls: type) -> str:
+    module = cls.__module__.rpartition(".")[2]
+    for title, modules in OPERATOR_GROUPS.items():
+        if module in modules:
+            return title
+    raise ValueError(f"{cls.__name__}: its module {module} is in none of OPERATOR_GROUPS")
+
+
+def _operator(cls: type, names: list[str]) -> str:
+    given = [p.replace(annotation=p.empty) for k, p in inspect.signature(cls).parameters.items() if k != "name"]
+    shown = ", ".join(map(str, given)).replace("<class 'numpy.float32'>", "np.float32").replace("_lanes", "lanes")
+    shown = re.sub(r"<(?:class '(\w+)'|(\w+\.\w+): [^>]*)>", r"\1\2", shown)  # int, TensorLayout.CHW
+    also = ", ".join(f"`{name}`" for name in names if name != cls.__name__)
+    text = inspect.cleandoc(cls.__doc__ or "")
+    return f"### {cls.__name__}({shown})\n\n{also + chr(10) * 2 if also else ''}{text}\n{_methods(cls)}"
+
+
+def _methods(cls: type) -> str:
+    """What a sequence can be asked for."""
+    rows = []
+    for name in ("optimized", "batch", "stream", "save_axe", "copy") if cls.__name__ == "Seq" else ():
+        signature = inspect.signature(getattr(cls, name))
+        given = [p.replace(annotation=p.empty) for key, p in signature.parameters.items() if key != "self"]
+        shown = signature.replace(parameters=given, return_annotation=signature.empty)
+        rows.append(f"\n`.{name}{shown}`\n\n{inspect.cleandoc(getattr(cls, name).__doc__ or '')}\n")
+    return "".join(rows)
 
 
 def models_page() -> str:
