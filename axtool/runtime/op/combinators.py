@@ -103,8 +103,8 @@ class Seq(Operator):
         """Write the pipeline with its compiled models; `op.load` builds it again.
 
         `name`, `description` and `task` are for people: the loaded pipeline has them in `about`. Raises ValueError for
-        a file that is not named .axe, naming an operator that cannot be saved, and for a file that is there unless
-        `force`.
+        a file that is not named .axe and for an operator that cannot be saved, UsageError for a file that is there
+        already, unless `force`.
         """
         from axtool.runtime.op import axe  # it knows models, of which this module knows nothing
 
