@@ -15,7 +15,7 @@ from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
 from axtool.report.schemas_tail import RunTail, TailVerdict
-from axtool.report.schemas_zoo import ZooBenchmark, ZooEval, ZooNew, ZooShowConfig
+from axtool.report.schemas_zoo import ZooBenchmark, ZooCheck, ZooEval, ZooInfo, ZooList, ZooNew, ZooShowConfig
 
 
 class Device(Part):
@@ -266,54 +266,6 @@ class Verify(Document):
     layers: list[LayerRow] | None
     first_bad_layer: int | None
     postamble: TailVerdict | None = Field(description="Of a kernel against the onnxruntime tail; null: none was named.")
-
-
-class ZooModel(Part):
-    name: str
-    task: str
-    title: str
-    licence: str
-    licence_note: str
-    source: dict[str, Any]
-    input_shapes: dict[str, list[int]]
-    preparation: dict[str, Any]
-    result: dict[str, Any]
-    postamble: dict[str, Any] | None
-    calibration: list[dict[str, Any]]
-    validation: list[dict[str, Any]]
-    annotations: str = Field(description="A COCO file of labels; empty without one.")
-    expected: list[dict[str, Any]]
-    targets: list[str]
-    notes: str
-    config: str
-
-
-class ZooList(Ok):
-    schema_: Literal["axtool.axzoo.list/1"] = Field(alias="schema")
-    models: list[ZooModel]
-
-
-class ZooInfo(Ok):
-    schema_: Literal["axtool.axzoo.info/1"] = Field(alias="schema")
-    model: ZooModel
-
-
-class ZooFault(Part):
-    line: int | None = Field(description="Of the config; null where it is not of one line.")
-    what: str
-
-
-class ZooChecked(Part):
-    name: str
-    file: str
-    faults: list[ZooFault]
-    notes: list[str] = Field(description="What was not looked at, and why.")
-
-
-class ZooCheck(Document):
-    schema_: Literal["axtool.axzoo.check/1"] = Field(alias="schema")
-    status: Literal["ok", "failed"]
-    models: list[ZooChecked]
 
 
 class ExpectedRow(Part):

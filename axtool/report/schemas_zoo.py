@@ -1,4 +1,4 @@
-"""What the JSON documents of `axzoo show-config`, `eval`, `benchmark` and `new` look like."""
+"""What the JSON documents of `axzoo` look like, but for `build` and `run`, which say what `compile` and `run` say."""
 
 from __future__ import annotations
 
@@ -7,6 +7,54 @@ from typing import Any, Literal
 from pydantic import Field
 
 from axtool.report.schemas_base import Document, Ok, Part
+
+
+class ZooModel(Part):
+    name: str
+    task: str
+    title: str
+    licence: str
+    licence_note: str
+    source: dict[str, Any]
+    input_shapes: dict[str, list[int]]
+    preparation: dict[str, Any]
+    result: dict[str, Any]
+    postamble: dict[str, Any] | None
+    calibration: list[dict[str, Any]]
+    validation: list[dict[str, Any]]
+    annotations: str = Field(description="A COCO file of labels; empty without one.")
+    expected: list[dict[str, Any]]
+    targets: list[str]
+    notes: str
+    config: str
+
+
+class ZooList(Ok):
+    schema_: Literal["axtool.axzoo.list/1"] = Field(alias="schema")
+    models: list[ZooModel]
+
+
+class ZooInfo(Ok):
+    schema_: Literal["axtool.axzoo.info/1"] = Field(alias="schema")
+    model: ZooModel
+
+
+class ZooFault(Part):
+    line: int | None = Field(description="Of the config; null where it is not of one line.")
+    what: str
+
+
+class ZooChecked(Part):
+    name: str
+    file: str
+    faults: list[ZooFault]
+    notes: list[str] = Field(description="What was not looked at, and why.")
+
+
+class ZooCheck(Document):
+    schema_: Literal["axtool.axzoo.check/1"] = Field(alias="schema")
+    status: Literal["ok", "failed"]
+    models: list[ZooChecked]
 
 
 class SpreadMs(Part):
