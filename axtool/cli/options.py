@@ -26,7 +26,7 @@ Dim = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=N", help="Fix a symbolic dimension.", rich_help_panel=GRAPH),
 ]
-SOURCE_HELP = "Your file of a model that may not be handed on; `axzoo info` says where to get it."
+SOURCE_HELP = "Your file of a model that does not come with axtool; `axzoo info` says where to get it."
 Source = Annotated[Path | None, typer.Option("--source", metavar="FILE.onnx", help=SOURCE_HELP)]
 DIRECTIVES_HELP = "A YAML file that fixes tiles, buffers, prefetch or residency of layers for the planner."
 Directives = Annotated[Path | None, typer.Option("--directives", metavar="FILE", help=DIRECTIVES_HELP)]

@@ -1,4 +1,4 @@
-"""The file that the user brings for an entry whose model nobody may hand on  ->  the same path, checked.
+"""The file that the user brings for an entry whose model does not come with axtool  ->  the same path, checked.
 
 A file of another model is refused with what was seen and what was wanted, before anything is compiled.
 """
@@ -21,7 +21,7 @@ def checked(entry: Entry, source: UserSource, given: Path | None) -> Path:
     """The file given as `--source`. Raises UsageError without one, and for one that is not this model."""
     if given is None:
         raise UsageError(
-            f"the model of '{entry.config.name}' may not be handed on with axtool: bring the file yourself",
+            f"the model of '{entry.config.name}' does not come with axtool: bring the file yourself",
             hint=f"--source FILE; {source.get}",
             code="source-wanted",
         )

@@ -39,7 +39,7 @@ class UltralyticsYoloPostamble(Operator):
 
     Emits float32: the output above, and for masks the prototypes (1, coefficients, h, w) as a second value. Against the
     onnxruntime tail scores, coefficients and prototypes agree to rtol 1e-5 and atol 1e-6; a box is a difference of
-    expected bins, each of which rounds at its own size, so boxes agree to 1e-5 of their stride times the bins.
+    expected bins, each of which rounds at its own size, so boxes agree to 1e-6 of their stride times the bins.
     """
 
     postamble_slot = "fused_kernel"
@@ -102,13 +102,13 @@ class UltralyticsYoloPostamble(Operator):
 
     @property
     def tolerances(self) -> tuple[Tolerance, ...]:
-        """Boxes: 1e-5 of their stride times the bins."""
+        """Boxes: 1e-6 of their stride times the bins."""
         channels_last = self.form != "yolov8"
         shape = self.output_shapes[0]
         atol = np.full((shape[1], shape[2]) if channels_last else (shape[2], shape[1]), Tolerance.atol)
         start = 0
         for level in self._heads.levels:
-            atol[start : start + level.boxes, :4] = 1e-5 * level.stride * self._bins
+            atol[start : start + level.boxes, :4] = 1e-6 * level.stride * self._bins
             start += level.boxes
         first = Tolerance(atol=(atol if channels_last else atol.T)[None])
         return (first,) if self._heads.proto is None else (first, Tolerance())
