@@ -225,4 +225,4 @@ class DepthMap:
 
 def _pixel(x: float, y: float, width: int, height: int) -> tuple[int, int]:
     """The nearest pixel of a point in [0, 1]; one outside the picture becomes the nearest inside."""
-    return min(max(round(x * width), 0), width - 1), min(max(round(y * height), 0), height - 1)
+    return round(min(max(x * width, 0), width - 1)), round(min(max(y * height, 0), height - 1))

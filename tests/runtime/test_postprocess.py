@@ -62,6 +62,14 @@ def test_no_more_than_the_best_boxes_come_out() -> None:
     np.testing.assert_array_equal(op.nms(max_boxes=1)(ROWS), ROWS[[1]])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e10])
+def test_a_class_that_is_none_is_refused(value: float) -> None:
+    rows = np.array([[0, 0, 1, 1, 0.5, value]])
+    with pytest.raises(ValueError, match="column 5 is the class, got"):
+        op.nms()(rows)
+    assert len(op.nms(class_agnostic=True)(rows)) == 1
+
+
 def test_no_rows_stay_no_rows() -> None:
     assert op.nms()(np.zeros((0, 6), np.float32)).shape == (0, 6)
 

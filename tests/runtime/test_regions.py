@@ -216,6 +216,7 @@ def test_results_of_the_whole_picture_are_the_same_in_the_frame() -> None:
 
 def test_pixels_to_draw_at_are_never_outside_the_picture() -> None:
     assert BBox(-0.5, 0, 1.0, 2.0).to_pixels(80, 60) == (0, 0, 79, 59)
+    assert BBox(-np.inf, 0.5, np.inf, 1e300).to_pixels(80, 60) == (0, 30, 79, 59)
 
 
 def test_a_saved_crop_comes_back(tmp_path: Any) -> None:

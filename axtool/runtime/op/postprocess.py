@@ -48,6 +48,9 @@ class Nms(Operator):
             raise ValueError(f"nms wants rows (n, {least} or more), got {table.shape}")
         if not len(table):
             return table
+        strange = table[:, 5][~(np.abs(table[:, 5]) < 2**31)]
+        if strange.size and not self.class_agnostic:
+            raise ValueError(f"nms: column 5 is the class, got {strange[0]:g}")
         classes = np.zeros(len(table), np.int64) if self.class_agnostic else table[:, 5].astype(np.int64)
         kept = self._rotated(table, classes) if self.box_format == "xywhr" else self._upright(table, classes)
         return np.ascontiguousarray(table[kept[: self.max_boxes]])
