@@ -7,11 +7,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from axtool.runtime.postamble import SLOTS
+
 
 def written(postamble: Mapping[str, Any]) -> str:
     """`UltralyticsYoloPostamble,num_classes=80`: as `--postamble` takes it."""
-    (_, kernel), *params = postamble.items()
-    return ",".join([str(kernel), *(f"{key}={_value(value)}" for key, value in params)])
+    kernel = next(str(postamble[slot]) for slot in SLOTS if slot in postamble)
+    params = [f"{key}={_value(value)}" for key, value in postamble.items() if key not in SLOTS]
+    return ",".join([kernel, *params])
 
 
 def _value(value: Any) -> str:

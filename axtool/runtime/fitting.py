@@ -161,15 +161,17 @@ def _ultralytics(facts: Facts) -> Iterator[Candidate]:
 
 def _anchored(facts: Facts) -> Iterator[Candidate]:
     counts = [spec.shape[-1] - 5 for spec in facts.outputs[:1] if spec.shape]
-    for count, origin in facts.classes(counts):
+    decode = {"decode": "v2"} if "Exp" in facts.host_ops else {}
+    classes = [*facts.classes(counts), *([(0, "the output, which has none")] if decode and counts == [0] else [])]
+    for count, origin in classes:
         each = [info.unpadded_shape[-1] // (5 + count) for info in facts.infos]
         if not all(each):
             continue
         pairs = " + ".join(map(str, each))
         wanted = f"{MISSING}(w, h) pairs in pixels from the model's configuration, {pairs} of them, finest grid first"
         yield (
-            {"num_classes": count, "anchors": [[[1.0, 1.0]] * number for number in each]},
-            {"num_classes": origin, "anchors": wanted},
+            {"num_classes": count, "anchors": [[[1.0, 1.0]] * number for number in each], **decode},
+            {"num_classes": origin, "anchors": wanted, **dict.fromkeys(decode, "an Exp in the tail")},
         )
 
 

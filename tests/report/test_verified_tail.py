@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from axtool.report.postambles import kernel_lines
+from axtool.report.postambles import kernel_lines, written
 from axtool.report.verified_tail import tail_text
 from tests.report import golden
 
@@ -70,3 +70,8 @@ def test_kernels_that_fit_read_so() -> None:
 
 def test_no_kernel_is_no_line() -> None:
     assert kernel_lines("m.axm", []) == []
+
+
+def test_a_postamble_is_written_with_its_kernel_first_also_where_json_sorted_its_keys() -> None:
+    sorted_keys = {"decoded": False, "fused_kernel": "UltraFacePostamble", "name": "tail"}
+    assert written(sorted_keys) == "UltraFacePostamble,decoded=false,name=tail"

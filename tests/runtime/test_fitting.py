@@ -14,6 +14,7 @@ from axtool.runtime import mega
 from axtool.runtime.fitting import TAILS, Facts, facts_of, fits, fits_of
 from axtool.types import TensorSpec
 from benchmarks.tails import CASES, Case
+from benchmarks.tails.anchored import yolov2
 from tests.conftest import Tiny
 from tests.runtime.tail_case import Tail
 
@@ -84,3 +85,11 @@ def test_what_is_read_of_a_file_is_what_op_load_gives_its_kernel(tiny_models: Ti
 
 def test_a_model_whose_outputs_the_device_makes_needs_no_kernel(tiny_models: Tiny, tmp_path: Path) -> None:
     assert fits_of(axm.read(tiny_models / "cls.axm")) == ()
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_exponential_sizes_are_told_from_squared_ones_by_the_tail(classes: int) -> None:
+    pairs = [(10.0, 20.0), (30.0, 40.0)]
+    case = Case("v2", lambda: yolov2(96, 96, classes, pairs), "AnchoredYoloPostamble", {}, 96, 96, 1)
+    (fit,) = [fit for fit in fits(facts_of_case(case)) if fit.postamble.kernel_name == case.kernel]
+    assert dict(fit.postamble.params) == {"num_classes": classes, "decode": "v2"}
