@@ -23,12 +23,13 @@ from axtool.inputs.images import read_image
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import open_samples
 from axtool.inputs.spec import InputSpec
+from axtool.quant.twins import fingerprint
 from axtool.runtime.objects import objects_of
 from axtool.runtime.task import completed, interpret
 from axtool.types import TensorSpec
 from axtool.verify.agreement import Agreement
 from axtool.verify.annotated import Picture, read_annotated
-from axtool.verify.check import Verdict
+from axtool.verify.check import Verdict, warn_of_known
 from axtool.verify.expected import measured
 from axtool.verify.labelled import Found, Tally
 from axtool.verify.metrics import Comparison
@@ -66,6 +67,11 @@ class _Model:
     run: Run
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    calibrated: frozenset[str] = frozenset()  # fingerprints of the samples that calibration saw
+
+    def knows(self, feeds: Arrays) -> bool:
+        """Whether calibration saw these."""
+        return bool(self.calibrated) and fingerprint(feeds) in self.calibrated
 
 
 def measure(
@@ -105,11 +111,13 @@ def _against_labels(entry: Entry, model: _Model, pictures: Sequence[Picture], co
     task = completed(entry.config.task, model.inputs, model.outputs)
     spec = _spec(model.inputs[0])
     preparation = entry.config.preparation.resolve(spec)
-    tally = Tally()
+    tally, again = Tally(), 0
     for done, picture in enumerate(pictures, 1):
-        outputs = model.run({spec.name: preparation.prepare(picture.path)})
-        tally.add(picture.labels, _found(task, outputs, preparation, picture))
+        feeds = {spec.name: preparation.prepare(picture.path)}
+        again += model.knows(feeds)
+        tally.add(picture.labels, _found(task, model.run(feeds), preparation, picture))
         count(done, len(pictures))
+    warn_of_known(again, len(pictures))
     counts = ("pictures", "labels", "keypoint_objects", "mask_objects")
     return {name: float(v) for name, v in tally.to_dict().items() if v is not None and name not in counts}
 
@@ -129,14 +137,16 @@ def _against_float(entry: Entry, model: _Model, reference: _Model, limit: int | 
         validation_of(entry), [_spec(spec) for spec in model.inputs], entry.config.preparation, limit=limit
     )
     comparisons = {spec.name: Comparison(spec.name) for spec in model.outputs}
-    agreement = None if task is None else Agreement()
+    agreement, again = None if task is None else Agreement(), 0
     for done, feeds in enumerate(samples, 1):
+        again += model.knows(feeds)
         wanted, got = reference.run(feeds), model.run(feeds)
         for name, comparison in comparisons.items():
             comparison.add(np.asarray(wanted[name]), np.asarray(got[name]))
         if agreement is not None and task is not None:
             agreement.add(interpret(task, wanted), interpret(task, got))
         count(done, len(samples))
+    warn_of_known(again, len(samples))
     verdict = Verdict("all", len(samples), tuple(comparisons.values()), agreement)
     return Accuracy(len(samples), False, measured(verdict))
 
@@ -151,7 +161,7 @@ def _compiled(entry: Entry, axm: Path, *, kernel: bool, threads: int) -> _Model:
         arrays = made if isinstance(made, tuple) else (made,)
         return {spec.name: array for spec, array in zip(outputs, arrays, strict=True)}
 
-    return _Model(run, inputs, outputs)
+    return _Model(run, inputs, outputs, frozenset(model.artefact.provenance.get("samples", ())))
 
 
 def _float(entry: Entry, given: Path | None, threads: int) -> _Model:

@@ -193,12 +193,18 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
     judged = judge(request.stage, outputs, agreement, limits)
     steps = next_steps(request, opened.model.artefact) if judged.failures else ()
     notes = (*judged.notes, *notes_on_data(request, opened.model.artefact, len(samples)))
-    if again and request.stage in LOSSY:
-        text = "%s of %s calibrated this model; figures of other data say more"
-        log.warning(text, again, plural(len(samples), "sample"))
+    if request.stage in LOSSY:
+        warn_of_known(again, len(samples))
     return Verdict(
         request.stage, len(samples), outputs, agreement, judged.failures, (), judged.checks, notes, steps, again
     )
+
+
+def warn_of_known(again: int, samples: int) -> None:
+    """Say how many of the samples calibration saw too, if it saw any."""
+    if again:
+        text = "%s of %s calibrated this model; figures of other data say more"
+        log.warning(text, again, plural(samples, "sample"))
 
 
 def notes_on_data(request: Request, artefact: Artefact, samples: int) -> tuple[str, ...]:
