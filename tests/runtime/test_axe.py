@@ -25,8 +25,8 @@ def write(path: Path, toml: str, **members: bytes) -> Path:
 
 
 def test_a_saved_pipeline_gives_the_same_bits_and_prints_the_same(tiny_models: Tiny, tmp_path: Path) -> None:
-    kernel = Postamble(fused_kernel=f"{USER}:TwoTails")
-    pipeline = op.seq(op.load(tiny_models / "two.axm", using_postamble=kernel), op.pack(), op.unpack(), op.pack())
+    kernel = Postamble(kernel=f"{USER}:MapAndChances")
+    pipeline = op.seq(op.load(tiny_models / "two.axm", using_postamble=kernel), op.unpack(), op.pack())
     pipeline.save_axe(tmp_path / "x.axe")
     loaded = op.load(tmp_path / "x.axe")
     image = np.random.default_rng(3).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)

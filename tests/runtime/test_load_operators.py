@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from axtool.errors import UsageError
 from axtool.runtime import Postamble, op
 from axtool.runtime.model import load as load_model
 from tests.conftest import Tiny
@@ -18,6 +21,11 @@ BEHIND = ["Depad", "Dequant", "_AlignToModelOutput", "_ListUnpack"]
 
 def kinds(pipeline: op.LoadedSeq) -> list[str]:
     return [type(operator).__name__ for operator in pipeline.operators]
+
+
+def given(loaded: op.LoadedSeq, image: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What the kernel of a model, TwoTails, is called with."""
+    return tuple(op.seq(*loaded.operators)(image))
 
 
 @pytest.fixture
@@ -52,7 +60,7 @@ def test_the_operators_give_the_bits_of_the_compiled_model(tiny_models: Tiny, im
 def test_a_fused_kernel_reads_what_its_infos_describe(tiny_models: Tiny, image: np.ndarray) -> None:
     plain = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:TwoTails"))
     fused = op.load(tiny_models / "two.axm", using_postamble=Postamble(fused_kernel=f"{USER}:TwoTails"))
-    for info, raw, real in zip(fused.infos, fused(image), plain(image), strict=True):
+    for info, raw, real in zip(fused.infos, given(fused, image), given(plain, image), strict=True):
         assert (raw.shape, raw.dtype) == (info.shape, info.dtype)
         inside = (raw[info.inside].astype(np.float32) - info.zero_point) * np.float32(info.scale)
         np.testing.assert_array_equal(np.moveaxis(inside, -1, 1).reshape(real.shape), real)
@@ -60,7 +68,7 @@ def test_a_fused_kernel_reads_what_its_infos_describe(tiny_models: Tiny, image: 
 
 def test_a_kernel_of_floats_is_told_shapes_without_padding(tiny_models: Tiny, image: np.ndarray) -> None:
     loaded = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:TwoTails"))
-    for info, value in zip(loaded.infos, loaded(image), strict=True):
+    for info, value in zip(loaded.infos, given(loaded, image), strict=True):
         assert (info.shape, info.dtype) == (value.shape, np.float32)
         assert not np.any(info.padding)
 
@@ -133,3 +141,50 @@ def test_a_view_of_a_buffer_holds_it_too(tiny_models: Tiny, image: np.ndarray) -
 
 def test_floats_are_turned_as_a_view(tiny_models: Tiny, image: np.ndarray) -> None:
     assert np.shares_memory(op.load(tiny_models / "two.axm").operators[0](image), image)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "type",
+            r"MapAndChances gave float64 \[1, 4, 8, 8\] for 'map', the model has chances float32 \[1, 4, 64\], map",
+        ),
+        ("shape", r"MapAndChances gave float32 \[4, 8, 8\] for 'map'"),
+        ("one output", r"MapAndChances gave 1 values, the model has chances float32 \[1, 4, 64\], map"),
+    ],
+)
+def test_a_kernel_that_gives_other_tensors_than_the_models_is_told_so(
+    tiny_models: Tiny, image: np.ndarray, fault: str, said: str
+) -> None:
+    loaded = op.load(tiny_models / "two.axm", using_postamble=Postamble(kernel=f"{USER}:MapAndChances", fault=fault))
+    with pytest.raises(ValueError, match=said):
+        loaded(image)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda x: (x * 50).astype(np.uint8),
+            r"input 'image' wants float32 .*, got uint8; op.to_tensor\(\) gives pixels",
+        ),
+        (lambda x: x.astype(bool), "got bool"),
+        (lambda x: np.where(x > 1, np.nan, x), r"input 'image': \d+ NaN of 192 values"),
+        (lambda x: np.where(x > 1, np.inf, x), r"input 'image': \d+ Inf of 192 values"),
+        (lambda x: x[:, :2], r"input 'image' wants 1x3x8x8, got 1x2x8x8; prepare it as the model wants it"),
+        (lambda x: object(), r"wants 1x3x8x8, got a scalar or an object that is no array"),
+    ],
+)
+def test_what_a_float_model_cannot_take_is_refused_by_its_input(
+    tiny_models: Tiny, image: np.ndarray, change: Callable[[np.ndarray], Any], said: str, optimize: bool
+) -> None:
+    loaded = op.load(tiny_models / "two.axm")
+    with pytest.raises((ValueError, UsageError), match=said):
+        (loaded.optimized() if optimize else loaded)(change(image))
+
+
+def test_a_mask_of_minus_infinity_is_a_number(tiny_models: Tiny, image: np.ndarray) -> None:
+    loaded = op.load(tiny_models / "two.axm")
+    assert np.isfinite(loaded(np.where(image > 1, -np.inf, image))[0]).all()

@@ -49,7 +49,7 @@ def test_a_stream_gives_each_frame_with_what_the_pipeline_makes_of_it(pipeline: 
 
 def test_results_that_are_views_of_the_device_stay_as_they_were(tiny_models: Tiny) -> None:
     raw = model(tiny_models, using_postamble=Postamble(fused_kernel=f"{USER}:TwoTails"))
-    pipeline = op.seq(op.letterbox(8, 8), op.to_tensor(), raw)
+    pipeline = op.seq(op.letterbox(8, 8), op.to_tensor(), *raw.operators)
     frames = pictures(6)
     wanted = [[np.array(o) for o in pipeline(frame)] for frame in frames]
     for got, want in zip(pipeline.batch(*frames), wanted, strict=True):

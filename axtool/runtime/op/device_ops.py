@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.inputs.conform import finite
 from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.device_part import DevicePart, Lane
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -189,7 +190,9 @@ def _channels_last(lanes: Sequence[Lane], values: Sequence[Any]) -> list[Array]:
 
 
 def _checked(lanes: Sequence[Lane], values: Sequence[Any]) -> list[Array]:
-    """The values as arrays, each of the shape that its input has. Raises ValueError naming the one that is not."""
+    """The values as arrays, each as its input wants it. Raises ValueError naming one of another shape, or of no floats
+    where the model was trained in them; UsageError for NaN or infinity.
+    """
     if len(values) != len(lanes):
         names = ", ".join(lane.name for lane in lanes)
         raise ValueError(f"the model takes {len(lanes)} inputs ({names}), got {len(values)}")
@@ -199,12 +202,21 @@ def _checked(lanes: Sequence[Lane], values: Sequence[Any]) -> list[Array]:
         if (1, *array.shape) == wanted:  # one picture, without its batch of one
             array = arrays[index] = array[None]
         if array.shape != wanted:
-            raise ValueError(f"input '{lane.name}' wants {_by(wanted)}, got {_by(array.shape)}")
+            raise ValueError(
+                f"input '{lane.name}' wants {_by(wanted)}, got {_by(array.shape)}; prepare it as the model wants it: "
+                "for a picture, op.letterbox(...) and op.to_tensor()"
+            )
+        if lane.tensor is not None and array.dtype.kind != "f":
+            raise ValueError(
+                f"input '{lane.name}' wants float32 as the model was trained, got {array.dtype}; op.to_tensor() gives "
+                "pixels / 255, op.to_image_tensor() and op.to_dtype() give 0 to 255"
+            )
+        finite(array, f"input '{lane.name}'")
     return arrays
 
 
 def _by(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "a scalar"
+    return "x".join(map(str, shape)) or "a scalar or an object that is no array"
 
 
 def _one_or_many(values: list[Array]) -> Any:

@@ -84,13 +84,33 @@ class LoadedSeq(Seq):
 
     def __call__(self, *values: Any) -> Any:
         for step in self.steps:
+            given = values
             try:
-                values = arguments(step(*values))
+                result = step(*given)
+                values = arguments(result)
             except Exception as error:
                 if step is not self.kernel:
                     raise
-                raise RuntimeError(self._failed(step, values, error)) from error
+                raise RuntimeError(self._failed(step, given, error)) from error
+            if step is self.kernel:
+                several = isinstance(result, tuple) and len(self.artefact.outputs) > 1
+                self._refuse_others(step, result if several else values)
         return values[0] if len(values) == 1 else Unpacked(values)
+
+    def _refuse_others(self, kernel: Operator, made: Sequence[Any]) -> None:
+        """A kernel gives the source model's outputs: as many, of their shapes and types. Raises ValueError."""
+        specs = self.artefact.outputs
+        shown = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
+        if len(made) != len(specs):
+            raise ValueError(f"{self.path}: {type(kernel).__name__} gave {len(made)} values, the model has {shown}")
+        for spec, array in zip(specs, made, strict=True):
+            seen = array if isinstance(array, np.ndarray) else None
+            if seen is None or seen.shape != spec.shape or seen.dtype != spec.dtype:
+                got = f"{type(array).__name__}" if seen is None else f"{seen.dtype} {list(seen.shape)}"
+                raise ValueError(
+                    f"{self.path}: {type(kernel).__name__} gave {got} for '{spec.name}', the model has {shown}; "
+                    "a kernel restores the tensors of the source model, without the device's padding"
+                )
 
     def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
         """What quantizes and pads in one step; the tail, declared or not, stays."""
