@@ -84,6 +84,17 @@ def test_every_backend_gives_the_bits_of_the_reference(family: str, monkeypatch:
             np.testing.assert_array_equal(got, wanted, err_msg=name)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_threads_share_a_frame_and_the_bits_stay(family: str) -> None:
+    build, params = FAMILIES[family]
+    rng = np.random.default_rng(13)
+    infos = Tail(build()).infos(rng)
+    buffers = random_buffers(infos, rng)
+    one, several = (values(KERNEL(infos, *size_of(family), threads=n, **params)(*buffers)) for n in (1, 3))
+    for mine, wanted in zip(several, one, strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+
+
 @pytest.mark.parametrize("scale", [0.5, 3.0])
 def test_scales_that_leave_the_range_of_exp_still_agree_with_the_tail(scale: float) -> None:
     rng = np.random.default_rng(9)
