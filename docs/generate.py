@@ -27,6 +27,7 @@ def pages() -> dict[str, str]:
         "supported-ops.md": ops_page(),
         "errors.md": errors_page(),
         "operators.md": operators_page(),
+        "kernels.md": kernels_page(),
         "models.md": models_page(),
         **{f"schemas/{name}.json": text for name, text in schema_pages().items()},
     }
@@ -223,6 +224,23 @@ def _methods(cls: type) -> str:
         shown = signature.replace(parameters=given, return_annotation=signature.empty)
         rows.append(f"\n`.{name}{shown}`\n\n{inspect.cleandoc(getattr(cls, name).__doc__ or '')}\n")
     return "".join(rows)
+
+
+def kernels_page() -> str:
+    """Every built-in postamble kernel: its parameters and what it covers."""
+    from axtool.runtime import mega
+
+    parts = [
+        NOTE,
+        "# Built-in postamble kernels\n\nClasses of `axtool.runtime.mega`, named in `Postamble(fused_kernel=...)` with "
+        "the parameters below;\n[postambles.md](postambles.md) says which to choose.\n",
+    ]
+    for cls in (getattr(mega, name) for name in mega.__all__):
+        given = list(inspect.signature(cls).parameters.values())[3:]  # behind output_infos, model_width, model_height
+        shown = ", ".join(str(p.replace(annotation=p.empty)) for p in given if p.name != "name")
+        text = inspect.cleandoc(cls.__doc__ or "")
+        parts.append(f"## {cls.__name__}({shown})\n\n```text\n{text}\n```\n")
+    return "\n".join(parts)
 
 
 def models_page() -> str:

@@ -1,4 +1,4 @@
-"""The examples of docs/runtime.md run."""
+"""The examples of docs/runtime.md and docs/postambles.md run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "runtime.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+EXAMPLES = [
+    (page, source)
+    for page in ("runtime.md", "postambles.md")
+    for source in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+]
 
 
-@pytest.mark.parametrize("source", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_an_example_of_the_page_runs(source: str) -> None:
-    exec(compile(source, str(PAGE), "exec"), {"__name__": __name__})
+@pytest.mark.parametrize(("page", "source"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_an_example_of_the_pages_runs(page: str, source: str) -> None:
+    exec(compile(source, page, "exec"), {"__name__": __name__})
