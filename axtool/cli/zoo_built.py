@@ -23,13 +23,24 @@ def built(
     return built_entry(find(name), target, given, progress)
 
 
-def offered(name: str) -> Path | None:
+class Offered:
     """What `op.load(NAME)` asks: the compiled file of a name, or of task/name, of the zoo; None for another name."""
-    from axtool.zoo.catalogue import config_paths
 
-    task, _, short = name.rpartition("/")
-    known = {path.stem: path.parent.name for path in config_paths()}
-    return built(short) if short in known and task in ("", known[short]) else None
+    def __call__(self, name: str) -> Path | None:
+        from axtool.zoo.catalogue import config_paths
+
+        task, _, short = name.rpartition("/")
+        known = {path.stem: path.parent.name for path in config_paths()}
+        return built(short) if short in known and task in ("", known[short]) else None
+
+    def names(self) -> list[str]:
+        """Every name of the zoo."""
+        from axtool.zoo.catalogue import config_paths
+
+        return sorted(path.stem for path in config_paths())
+
+
+offered = Offered()
 
 
 def built_entry(

@@ -16,6 +16,15 @@ from tests.conftest import Tiny
 USER = "tests.runtime.kernels_of_the_user"
 
 
+class Twice(op.Operator):
+    """An operator as a user writes it, at the top of a module."""
+
+    factor: int = 1
+
+    def __call__(self, x: int) -> int:
+        return 2 * self.factor * x
+
+
 def write(path: Path, toml: str, **members: bytes) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("pipeline.toml", toml)
@@ -123,8 +132,9 @@ def test_another_suffix_is_refused_before_anything_is_written(tmp_path: Path) ->
 
 def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
     op.seq(op.pack()).save_axe(tmp_path / "x.axe")
-    with pytest.raises(AxError, match="there"):
+    with pytest.raises(AxError, match="already exists") as caught:
         op.seq(op.identity()).save_axe(tmp_path / "x.axe")
+    assert caught.value.hint == "pass force=True to replace it"
     op.seq(op.identity()).save_axe(tmp_path / "x.axe", force=True)
     assert [type(step) for step in op.load(tmp_path / "x.axe").operators] == [op.Identity]
 
@@ -162,3 +172,27 @@ def test_an_optimized_pipeline_is_saved_as_what_it_was_made_of(tiny_models: Tiny
     plain.save_axe(tmp_path / "plain.axe")
     plain.optimized().save_axe(tmp_path / "fast.axe")
     assert (tmp_path / "plain.axe").read_bytes() == (tmp_path / "fast.axe").read_bytes()
+
+
+def test_an_operator_that_no_import_would_find_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    class Inside(op.Operator):
+        def __call__(self, x: int) -> int:
+            return x
+
+    with pytest.raises(ValueError, match=r"Inside is defined inside test_an_operator.*move it to the top of a module"):
+        op.seq(Inside()).save_axe(tmp_path / "x.axe")
+    main = type("MainOperator", (op.Operator,), {"__module__": "__main__", "__qualname__": "MainOperator"})
+    with pytest.raises(ValueError, match="MainOperator is defined in __main__"):
+        op.seq(main()).save_axe(tmp_path / "x.axe")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_operator_of_ones_own_comes_back_where_its_module_is_imported(tmp_path: Path) -> None:
+    op.seq(Twice(3)).save_axe(tmp_path / "x.axe")
+    assert op.load(tmp_path / "x.axe")(2) == 12
+
+
+def test_an_operator_of_a_module_that_is_not_imported_names_it(tmp_path: Path) -> None:
+    text = 'format = 1\npipeline = {operator = "seq", steps = [{operator = "sharpen", module = "my_steps"}]}'
+    with pytest.raises(AxError, match="operator 'sharpen' is of the module 'my_steps': import that first"):
+        op.load(write(tmp_path / "x.axe", text))

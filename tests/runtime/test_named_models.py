@@ -52,6 +52,15 @@ def test_a_name_that_nobody_knows_says_who_was_asked(offer: Callable[..., None])
         op.load("nothing-like-it")
 
 
+def test_a_name_that_nobody_knows_comes_with_the_nearest_one(offer: Callable[..., None]) -> None:
+    from axtool.cli.zoo_built import offered
+
+    offer(zoo=offered, mine=lambda name: None)
+    with pytest.raises(UsageError) as caught:
+        op.load("digits-v9det")
+    assert "did you mean digits-v8det" in caught.value.hint
+
+
 def test_without_offers_the_message_says_so(offer: Callable[..., None]) -> None:
     offer()
     with pytest.raises(UsageError, match="nobody offers models by name here"):

@@ -29,7 +29,7 @@ from axtool.runtime.op.fused import PixelsToTensor
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator, registered, registered_names, snake_case
 from axtool.runtime.op.pixels_to_buffer import PixelsToBuffer
-from axtool.runtime.postamble import Postamble
+from axtool.runtime.postamble import Postamble, import_path
 
 FORMAT = 1
 PIPELINE = "pipeline.toml"
@@ -58,7 +58,12 @@ def save(pipeline: Seq, path: str | Path, about: Mapping[str, str], *, force: bo
     with zipfile.ZipFile(buffer, "w") as archive:
         for member, data in {PIPELINE: text.encode(), **models}.items():
             archive.writestr(zipfile.ZipInfo(member), data)  # ZipInfo's date is fixed: same pipeline, same bytes
-    write_whole(Path(path), buffer.getvalue(), force=force)
+    try:
+        write_whole(Path(path), buffer.getvalue(), force=force)
+    except UsageError as error:
+        if error.code != "output-exists":
+            raise
+        raise UsageError(error.what, where=error.where, hint="pass force=True to replace it", code=error.code) from None
 
 
 def load_axe(file: Path, *, engine: str = "native", threads: int = 1) -> Seq:
@@ -115,12 +120,13 @@ def _entry(operator: Operator, models: dict[str, bytes]) -> dict[str, Any]:
         )
     if cls._writes_init or registered(snake_case(cls.__name__)) is not cls:
         raise ValueError(f"{cls.__name__} cannot be saved: only operators made from their fields, models and sequences")
+    own = {} if cls.__module__.startswith("axtool.") else {"module": import_path(cls).partition(":")[0]}
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         value = getattr(operator, field.name)
         if field.init and field.name != "name" and not _same(value, field.default):
             fields[field.name] = _plain(value, f"{cls.__name__}.{field.name}")
-    return {"operator": snake_case(cls.__name__), **({"fields": fields} if fields else {}), **named}
+    return {"operator": snake_case(cls.__name__), **own, **({"fields": fields} if fields else {}), **named}
 
 
 def _inside(operator: Operator) -> list[Operator]:
@@ -213,6 +219,12 @@ def _read(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name
     return data
 
 
+def _unknown(kind: str, module: Any) -> str:
+    if isinstance(module, str):
+        return f"operator {kind!r} is of the module {module!r}: import that first, a pipeline imports no operators"
+    return f"there is no operator {kind!r}; {nearest(kind, registered_names())}"
+
+
 @dataclasses.dataclass(frozen=True)
 class _Reader:
     file: Path
@@ -239,7 +251,7 @@ class _Reader:
         if cls is not None and (cls._writes_init or not cls.portable):
             raise ValueError(f"operator {kind!r} is not one that a file may bring")
         if cls is None:
-            raise ValueError(f"there is no operator {kind!r}; {nearest(kind, registered_names())}")
+            raise ValueError(_unknown(kind, entry.get("module")))
         fields = entry.get("fields", {})
         if not isinstance(fields, dict):
             raise ValueError(f"{kind}: fields is {fields!r}, want a table")
