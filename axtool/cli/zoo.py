@@ -162,6 +162,7 @@ def build_command(
     from axtool.verify.accuracy import measure
     from axtool.verify.expected import compare
     from axtool.zoo.catalogue import find
+    from axtool.zoo.check import refuse_unfit
     from axtool.zoo.recipe import recipe_of
     from axtool.zoo.recipe_text import recipe_text
 
@@ -169,11 +170,14 @@ def build_command(
     path = out or Path(f"{entry.config.name}.axm")
     refuse_overwrite(path, force=force)
     script = path.with_suffix(".py")  # '.' has no name, and was refused
+    if script.resolve() == entry.path.resolve():  # a Python config has the name that its recipe would have
+        script = path.with_name(f"{path.stem}_recipe.py")
     refuse_overwrite(script, force=force, inputs=[entry.path])
     o.choice(path.suffix.lower(), (".axm",), "--out")
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         progress.step("fetching")
         recipe = recipe_of(entry, target, source)
+        refuse_unfit(entry, recipe.model, recipe.target)
         compiled = compile_file(recipe.model, path, options_of(recipe, check=check, jobs=jobs), progress, force=force)
         keep_built(entry, recipe, path)
         width, height = input_size(compiled.artefact)

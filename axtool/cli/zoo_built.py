@@ -52,6 +52,7 @@ def built_entry(
     from axtool.compiler import compile_model
     from axtool.options import options_of
     from axtool.zoo.built import built_path, is_current, keep, made_from
+    from axtool.zoo.check import refuse_unfit
     from axtool.zoo.recipe import check_target, recipe_of
     from axtool.zoo.schema import FileSource
     from axtool.zoo.sources import model_file
@@ -64,6 +65,7 @@ def built_entry(
     watched = progress or Progress(quiet=True)
     watched.step("fetching")
     recipe = recipe_of(entry, chosen, given)
+    refuse_unfit(entry, recipe.model, chosen)
     made = compile_model(recipe.model, options_of(recipe), watched)
     keep(path, axm.pack(made.artefact), made_from(entry, chosen, recipe.model))
     return path

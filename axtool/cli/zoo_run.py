@@ -56,9 +56,10 @@ def run_command(
     from axtool.config import write_whole
     from axtool.report.zoo_run import ran_document, ran_text
     from axtool.runtime.draw import draw
+    from axtool.runtime.frame_times import device_ms
     from axtool.sim.engine import native_available
     from axtool.zoo.catalogue import find
-    from axtool.zoo.loaded import load_entry, modelled_ms, pictures_in
+    from axtool.zoo.loaded import load_entry, pictures_in
 
     entry = find(model)
     pictures = pictures_in(inputs)
@@ -83,7 +84,7 @@ def run_command(
             rows.append((picture, seen, to))
             progress.count(done, len(pictures))
     engine = "native" if native_available() else "reference"
-    document = ran_document(loaded, path, engine, rows, modelled_ms(loaded.model))
+    document = ran_document(loaded, path, engine, rows, device_ms(loaded.model.artefact))
     for to in drawn.values():
         say(f"wrote {to}", quiet=quiet)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 from axtool.errors import AxError
 from axtool.inputs.images import is_image_name
 from axtool.runtime.boxes import matched
-from axtool.runtime.frame_times import spread_ms, time_frames
+from axtool.runtime.frame_times import device_ms, spread_ms, time_frames
 from axtool.runtime.image import Image
 from axtool.runtime.op.combinators import Seq
+from axtool.runtime.op.load import LoadedSeq
 
 Build = Callable[[str], Seq]
 
@@ -40,7 +42,7 @@ def main(
     parser.add_argument("--float", metavar="FILE.onnx", help="the source model, for --eval")
     parser.add_argument("--repeat", type=int, default=50, metavar="N", help="frames to time (50)")
     parser.add_argument(
-        "--optimize", choices=("auto", "none"), default="none", help="fuse operators where that is faster"
+        "--optimize", choices=("auto", "none"), default="auto", help="fuse operators where that is faster (auto)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args(argv)
@@ -50,18 +52,40 @@ def main(
         parser.error("--repeat wants at least one frame")
     try:
         if options.run:
-            found = build_pipeline(options.model).optimized(options.optimize)(Image.from_file(options.run))
-            result: dict[str, Any] = {"found": [_plain(item, labels) for item in found]}
+            image = Image.from_file(options.run)
+            found = build_pipeline(options.model).optimized(options.optimize)(image)
+            result: dict[str, Any] = _shown(found, labels, image)
         elif options.eval:
             pipelines = build_accuracy_pipeline(options.model), build_float_pipeline(options.float)
             result = agreement(*pipelines, _pictures(Path(options.eval)))
         else:
             pipeline = build_pipeline(options.model).optimized(options.optimize)
             result = timed(pipeline, Image.from_file(options.benchmark), options.repeat)
-    except (AxError, OSError, ValueError) as error:
-        parser.exit(2, f"error: {error}\n")
+    except (AxError, OSError, ValueError, TypeError, ImportError, RuntimeError) as error:
+        hint = getattr(error, "hint", "") or f"see `python {Path(sys.argv[0]).name} --help`"
+        parser.exit(2, f"error: {' '.join(str(error).split())}\nhint: {hint}\n")
     print(json.dumps(result, indent=2) if options.json else _text(result))
     return 0
+
+
+def _shown(found: Any, labels: Sequence[str], image: Image) -> dict[str, Any]:
+    """What was found; of a model without a task the figures of its outputs."""
+    if _has_classes(found):
+        return {"found": [_plain(item, labels, image) for item in found]}
+    arrays = [np.asarray(array) for array in (found if isinstance(found, tuple) else (found,))]
+    return {
+        "outputs": [
+            {
+                "shape": list(array.shape), "dtype": str(array.dtype), "min": float(array.min()),
+                "mean": float(array.mean()), "max": float(array.max()),
+            }
+            for array in arrays
+        ]
+    }  # fmt: skip
+
+
+def _has_classes(found: Any) -> bool:
+    return isinstance(found, list) and all(hasattr(item, "class_id") for item in found)
 
 
 def agreement(pipeline: Seq, reference: Seq, pictures: Sequence[Path]) -> dict[str, Any]:
@@ -70,6 +94,8 @@ def agreement(pipeline: Seq, reference: Seq, pictures: Sequence[Path]) -> dict[s
     for path in pictures:
         image = Image.from_file(path)
         wanted, found = reference(image), pipeline(image)
+        if not (_has_classes(wanted) and _has_classes(found)):
+            raise ValueError("the config has no task: nothing says what the outputs mean, so nothing can agree")
         if wanted and not hasattr(wanted[0], "bbox"):
             objects += 1
             same += found[0].class_id == wanted[0].class_id
@@ -84,14 +110,18 @@ def agreement(pipeline: Seq, reference: Seq, pictures: Sequence[Path]) -> dict[s
 
 def timed(pipeline: Seq, image: Image, repeat: int) -> dict[str, Any]:
     """Milliseconds of a frame and of each operator, measured here: the spread of the frame, and medians."""
+    pipeline(image)  # whole, so that a kernel that fails is named with the model
     times = time_frames(pipeline, image, repeat)
     medians = 1e3 * np.median(times.seconds, 0)
+    models = [step for step in pipeline.operators if isinstance(step, LoadedSeq)]
     return {
         "frames": repeat,
         "frame_ms": dict(spread_ms(times.frame_s)),
         "operators_ms": [
-            {"operator": name, "p50": float(ms)} for name, ms in zip(times.operators, medians, strict=True)
+            {"operator": name, "where": "simulated device" if device else "host", "p50": float(ms)}
+            for name, device, ms in zip(times.operators, times.on_device, medians, strict=True)
         ],
+        "device_ms_modelled": sum(device_ms(model.artefact) for model in models) if models else None,
     }
 
 
@@ -107,25 +137,36 @@ def _boxes(items: Sequence[Any], class_id: Any, image: Image) -> Any:
     return np.array(boxes, np.float64).reshape(-1, 4)
 
 
-def _plain(item: Any, labels: Sequence[str]) -> dict[str, Any]:
+def _plain(item: Any, labels: Sequence[str], image: Image) -> dict[str, Any]:
     index = int(item.class_id)
     row: dict[str, Any] = {"label": labels[index] if index < len(labels) else str(index), "score": round(item.score, 4)}
     if hasattr(item, "bbox"):
-        row["box"] = [round(value, 4) for value in item.bbox.xyxy()]
+        row["box"] = [round(value, 3) for value in item.bbox.scaled(image.width, image.height).xyxy()]
     return row
 
 
 def _text(result: dict[str, Any]) -> str:
+    if "outputs" in result:
+        rows = [
+            f"{'x'.join(map(str, row['shape'])) or 'scalar':<16} {row['dtype']:<8} "
+            f"{row['min']:11.6g} {row['mean']:11.6g} {row['max']:11.6g}"
+            for row in result["outputs"]
+        ]
+        return "\n".join([f"{'output':<16} {'type':<8} {'min':>11} {'mean':>11} {'max':>11}", *rows])
     if "found" in result and isinstance(result["found"], list):
         rows = [
-            f"{row['label']:<16} {row['score']:.3f}  {' '.join(f'{v:.3f}' for v in row.get('box', ()))}".rstrip()
+            f"{row['label']:<16} {row['score']:.3f}  {', '.join(f'{v:.1f}' for v in row.get('box', ()))}".rstrip()
             for row in result["found"]
         ]
-        return "\n".join(rows) or "nothing found"
+        boxes = "  box x1, y1, x2, y2 (pixels of the image)" if any("box" in row for row in result["found"]) else ""
+        return "\n".join([f"{'found':<16} score{boxes}", *rows]) if rows else "nothing found"
     if "frame_ms" in result:
         spread = ", ".join(f"{key} {value:.3f}" for key, value in result["frame_ms"].items())
-        rows = [f"  {row['operator']:<26} {row['p50']:9.3f} ms" for row in result["operators_ms"]]
-        return "\n".join([f"measured here, {result['frames']} frames, ms a frame: {spread}", *rows])
+        rows = [f"  {row['operator']:<26} {row['where']:<16} {row['p50']:9.3f}" for row in result["operators_ms"]]
+        head = f"measured here, {result['frames']} frames, ms a frame: {spread}"
+        lines = [head, f"  {'operator':<26} {'where':<16} {'p50 ms':>9}", *rows]
+        modelled = result["device_ms_modelled"]
+        return "\n".join(lines if modelled is None else [*lines, f"device on the chip: {modelled:.3f} ms, modelled"])
     return (
         f"{result['found']} of {result['objects']} objects of the float model found again "
         f"({100 * result['found_share']:.1f} %), {result['invented']} invented, {result['pictures']} pictures"

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from axtool.errors import AxError, UsageError
 from axtool.graph.front import Reading
 from axtool.inputs.spec import InputSpec
 from axtool.plain_yaml import Place
 from axtool.quant.recipe_file import is_file_name
+from axtool.runtime.task import completed, interpret
 from axtool.target_file import load_target
 from axtool.zoo.catalogue import Entry, config_paths, find
 from axtool.zoo.config_file import BadConfig, Fault, line_at
@@ -72,7 +75,7 @@ def _checked(name: str, given: Path | None) -> Checked:
         if model is None:
             notes.append("the model is not on this machine yet: its digest and its heads are not checked")
         elif not any(place[0] in ("targets", "postamble") for place, _ in found):
-            found += _model_faults(entry, model)
+            found += _model_faults(entry, model, entry.config.targets[0])
     except AxError as error:
         found += [(("source",), f"source: {text}") for text in error.details or (str(error),)]
     lines = lines_of(entry.path)
@@ -137,11 +140,23 @@ def _task_faults(entry: Entry) -> list[tuple[Place, str]]:
     return []
 
 
-def _model_faults(entry: Entry, model: Path) -> list[tuple[Place, str]]:
-    """Whether the model can be read with what the config says, pictures are for its input, the kernel for its heads."""
+def refuse_unfit(entry: Entry, model: Path, target: str) -> None:
+    """Before any calibration: raise BadConfig where input, task or kernel of the config are not for this model."""
+    found = [*_kernel_faults(entry), *_task_faults(entry)]
+    found = found or _model_faults(entry, model, target)
+    if found:
+        lines = lines_of(entry.path)
+        hint = "nothing was built; what is left out of the config is done without: no task, no postamble"
+        raise BadConfig(entry.path, _by_line([Fault(text, line_at(lines, place)) for place, text in found]), hint=hint)
+
+
+def _model_faults(entry: Entry, model: Path, target: str) -> list[tuple[Place, str]]:
+    """Whether the model can be read with what the config says; pictures are for its input, the task for its outputs,
+    the kernel for its heads.
+    """
     config = entry.config
     reading = Reading(input_shapes=input_shapes_of(config, model), dims=config.dims, outputs=tuple(config.outputs))
-    heads = heads_of(model, load_target(config.targets[0]), reading)
+    heads = heads_of(model, load_target(target), reading)
     faults: list[tuple[Place, str]] = []
     if config.input:
         try:
@@ -150,5 +165,12 @@ def _model_faults(entry: Entry, model: Path) -> list[tuple[Place, str]]:
         except AxError as error:
             key = "preprocess" if config.preprocess else "input"
             faults.append(((key,), f"{key}: {error}"))
+    if config.task:
+        nothing = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in heads.outputs}
+        try:
+            with np.errstate(all="ignore"):
+                interpret(completed(config.task, heads.inputs, heads.outputs), nothing)
+        except AxError as error:
+            faults.append((("task",), f"task: {error}"))
     fault = fault_of(config.kernel, heads)
     return [*faults, (("postamble",), f"postamble: {fault}")] if fault else faults

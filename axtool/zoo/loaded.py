@@ -12,7 +12,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from axtool.artefact.stages import DeviceStage
 from axtool.errors import AxError, UsageError
 from axtool.inputs.images import find_files, is_image_name
 from axtool.inputs.prepare import Preparation
@@ -22,8 +21,6 @@ from axtool.runtime.op.load import LoadedSeq, input_size, load
 from axtool.runtime.op.operator import Unpacked
 from axtool.runtime.postamble import Postamble
 from axtool.runtime.task import interpret
-from axtool.target_file import target_from_dict
-from axtool.timing.clock import time_plan
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.pictures import paths_of
 from axtool.zoo.pipeline import Steps, steps_of
@@ -85,14 +82,6 @@ def load_entry(entry: Entry, axm: Path, *, kernel: bool = True, threads: int = 1
     assert isinstance(model, LoadedSeq)  # an .axm is never a saved pipeline
     width, height = input_size(model.artefact)
     return LoadedEntry(entry, model, steps_of(entry.config, (height, width)))
-
-
-def modelled_ms(model: LoadedSeq) -> float:
-    """Milliseconds of the device stages on the chip, modelled."""
-    artefact = model.artefact
-    target = target_from_dict(artefact.target)
-    plans = [stage.plan for stage in artefact.stages if isinstance(stage, DeviceStage)]
-    return 1e3 * sum(time_plan(plan, target).latency_s for plan in plans)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import axtool as axtool_package
 from axtool.artefact import axm
@@ -137,3 +138,73 @@ def test_labels_with_commas_stay_whole_in_a_recipe() -> None:
     module: dict[str, Any] = {"__name__": "recipe"}
     exec(compile(recipe_text(config, "m.axm", "m.py"), "m.py", "exec"), module)
     assert module["LABELS"] == labels
+
+
+def python(*words: object) -> subprocess.CompletedProcess[str]:
+    """A recipe in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def test_a_recipe_of_a_config_without_a_task_shows_its_outputs(tiny_models: Tiny, work: Path) -> None:
+    path = config(tiny_models, work)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("task")))
+    assert axzoo("build", path, "-q").code == 0
+    shown = python("mine.py", "--run", tiny_models / "picture.png")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines()[1].startswith("1x10 ")
+    (work / "pictures").mkdir()
+    (work / "pictures" / "one.png").write_bytes((tiny_models / "picture.png").read_bytes())
+    judged = python("mine.py", "--eval", "pictures", "--float", tiny_models / "cls.onnx")
+    assert (judged.returncode, "the config has no task" in judged.stderr) == (2, True), judged.stderr
+
+
+def test_a_recipe_times_host_and_simulated_device_and_says_the_chips_time(tiny_models: Tiny, work: Path) -> None:
+    assert axzoo("build", config(tiny_models, work), "-q").code == 0
+    shown = python("mine.py", "--benchmark", tiny_models / "picture.png", "--repeat", "3")
+    assert shown.returncode == 0, shown.stderr
+    assert "simulated device" in shown.stdout
+    assert shown.stdout.splitlines()[-1].endswith("ms, modelled")
+
+
+def test_a_mistake_of_the_caller_of_a_recipe_is_two_lines(tiny_models: Tiny, work: Path) -> None:
+    assert axzoo("build", config(tiny_models, work), "-q").code == 0
+    shown = python("mine.py", "--run", "gone.png")
+    assert shown.returncode == 2
+    assert [line.split(":")[0] for line in shown.stderr.splitlines()] == ["error", "hint"]
+
+
+def test_a_python_config_keeps_its_name_and_the_recipe_has_another(tiny_models: Tiny, work: Path) -> None:
+    path = work / "mine.py"
+    path.write_text(f"config = {yaml.safe_load(config(tiny_models, work).read_text())!r}\n")
+    before = path.read_text()
+    ran = axzoo("build", path)
+    assert ran.code == 0, ran.err
+    assert "python mine_recipe.py --run PICTURE" in ran.out
+    assert path.read_text() == before
+    assert python("mine_recipe.py", "--run", tiny_models / "picture.png").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("task: {kind: detection, decode: yolo, labels: [a, b, c]}", "task: the outputs are not those of a yolo model"),
+        ("postamble: {fused_kernel: ClassificationPostamble}", "num_classes"),
+        ("postamble: {fused_kernel: UltralyticsYoloPostamble, num_classes: 3}", "UltralyticsYoloPostamble"),
+        ("input: {size: [32, 32]}", "input: "),
+    ],
+)
+def test_what_is_not_for_the_model_is_refused_before_it_is_calibrated(
+    tiny_models: Tiny, work: Path, line: str, said: str
+) -> None:
+    path, key = config(tiny_models, work), line.partition(":")[0]
+    kept = [text for text in path.read_text().splitlines() if not text.startswith(key)]
+    path.write_text("\n".join([*kept, line]))
+    for words in (("build", path), ("run", path, tiny_models / "picture.png")):
+        ran = axzoo(*words, "--json")
+        assert (ran.code, ran.document["error"]["code"]) == (2, "bad-config")
+        assert said in "\n".join(ran.document["error"]["details"])
+        assert "calibrating" not in ran.err
+    assert said in axzoo("check", path).out

@@ -105,11 +105,12 @@ def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
 
 def test_a_kernel_that_does_not_fit_is_told_with_the_config_and_the_way_round(tiny_models: Tiny, mine: Path) -> None:
     mine.write_text(mine.read_text() + KERNEL.format(classes=99))
-    ran = run(tiny_models, mine, "--json")
+    built = ("--axm", tiny_models / "cls.axm")
+    ran = run(tiny_models, mine, *built, "--json")
     assert (ran.code, ran.document["error"]["code"]) == (2, "bad-kernel")
     assert "mine.yaml" in ran.err
     assert "--no-kernel" in ran.err
-    assert run(tiny_models, mine, "--no-kernel").code == 0
+    assert run(tiny_models, mine, *built, "--no-kernel").code == 0
 
 
 OWN = """from axtool.runtime import op
