@@ -16,7 +16,7 @@ from axtool.errors import AxError
 from axtool.runtime.export import postambles_of
 from axtool.runtime.named_models import named_model
 from axtool.runtime.op.combinators import Seq, arguments
-from axtool.runtime.op.compare import fault_of, random_buffers
+from axtool.runtime.op.compare import fault_of
 from axtool.runtime.op.device_ops import (
     AxRuntimeModel,
     Depad,
@@ -33,6 +33,7 @@ from axtool.runtime.op.device_part import DevicePart, Lane, cut
 from axtool.runtime.op.onnx_model import OnnxModel
 from axtool.runtime.op.operator import Operator, Unpacked
 from axtool.runtime.postamble import Postamble
+from axtool.runtime.random_buffers import FEWEST_FRAMES, random_buffers
 from axtool.runtime.tensor_info import TensorInfo
 from axtool.types import TensorSpec
 
@@ -232,7 +233,7 @@ def _picked(loaded: LoadedSeq) -> tuple[Postamble, Operator, tuple[TensorInfo, .
         except (TypeError, ValueError) as error:
             refused.append(str(error).removeprefix(f"{loaded.path}: "))
             continue
-        fault = fault_of(kernel, tail, random_buffers(infos))
+        fault = fault_of(kernel, tail, random_buffers(lanes, {}, FEWEST_FRAMES))
         if not fault:
             log.info("%s: %r picked from the exporter's metadata", loaded.path, postamble)
             return postamble, kernel, infos
