@@ -18,6 +18,7 @@ help:  ## list the targets
 
 # The package alone, which `make demo` wants; and beside it, in the same environment, the tools that test it.
 $(PACKAGE): pyproject.toml axtool/native/CMakeLists.txt $(shell find axtool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc')
+	@echo "installing into $(VENV) and compiling the native engine: two minutes on two cores"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
