@@ -110,6 +110,15 @@ def _artefact(path: Path, metadata: Mapping[str, str], blobs: Blobs) -> Artefact
     return artefact
 
 
+def refuse_pipeline(path: Path) -> None:
+    """Raise UsageError for an .axe file where one model is wanted."""
+    if path.suffix.lower() == ".axe":
+        raise UsageError(
+            "an .axe file is a pipeline, not one model", where=str(path),
+            hint="load it in Python with axtool.runtime.op.load", code="not-axm",
+        )  # fmt: skip
+
+
 def is_axm(path: Path) -> bool:
     """Whether a file begins as a safetensors file does: 8 bytes of length, then a JSON object."""
     try:
@@ -160,6 +169,7 @@ def _open_tensors(path: Path) -> tuple[dict[str, str], Blobs]:
         raise UsageError("no such file", where=str(path), code="file-not-found")
     if path.is_dir():
         raise UsageError("is a folder; want an .axm file", where=str(path), code="not-axm")
+    refuse_pipeline(path)
     if path.suffix.lower() == ".onnx":
         raise UsageError(
             "an .onnx file is not compiled", where=str(path), hint="make an .axm of it with `axtool compile`",

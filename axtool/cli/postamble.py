@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Iterator
@@ -30,13 +31,15 @@ Option = Annotated[
 
 
 def postamble_of(text: str) -> Postamble:
-    """The Postamble that the option says; empty for `none`.
+    """The Postamble that the option says, also written as in Python; empty for `none`.
 
     The slot is the one that the kernel is written for; before a kernel that does not say, it is named:
     `kernel=module:Class`. Modules are looked for in the current folder too. Raises UsageError.
     """
     from axtool.runtime.postamble import SLOTS, Postamble
 
+    if text.strip().startswith("Postamble("):
+        return _called(text)
     parts = list(_parts(text))
     slot, equals, kernel = parts[0].partition("=")
     if not equals:
@@ -59,12 +62,35 @@ def postamble_of(text: str) -> Postamble:
         raise _fault(text, str(error)) from error
 
 
+def _called(text: str) -> Postamble:
+    """`Postamble(fused_kernel='Name', key=value)`, as `axtool info` prints it; read, not run."""
+    from axtool.runtime.postamble import Postamble
+
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not all(keyword.arg for keyword in call.keywords):
+            raise ValueError("want Postamble(fused_kernel='Name', key=value)")
+        values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        made = Postamble(**values)
+        if ":" in made.kernel_name:
+            _look_here()
+        return made
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise _fault(text, str(error)) from error
+
+
+def _look_here() -> None:
+    """Modules are looked for in the current folder too, after all others."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
 def _slot(kernel: str) -> str:
     """The slot that a kernel is written for."""
     from axtool.runtime.postamble import SLOTS, find_kernel, import_path
 
-    if ":" in kernel and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    if ":" in kernel:
+        _look_here()
     slot: str | None = find_kernel(import_path(kernel)).postamble_slot
     if slot not in SLOTS:
         raise ValueError(f"{kernel} does not say its slot; write kernel={kernel} or fused_kernel={kernel}")

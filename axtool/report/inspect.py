@@ -23,6 +23,7 @@ def inspect(
     path: Path, target: Target, input_shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]
 ) -> dict[str, Any]:
     """The document of either kind of file. Raises the AxError of the file that is neither."""
+    axm.refuse_pipeline(path)
     if axm.is_axm(path):
         return inspect_artefact(path, axm.read(path))
     return inspect_onnx(path, target, input_shapes, dims)

@@ -104,7 +104,7 @@ def _details(document: Mapping[str, Any]) -> list[str]:
             lines.append(f"  task    {task['kind']}{decode}, {plural(len(labels), 'label') if labels else 'no labels'}")
         if document["preparation"]:
             lines.append(f"  picture {prepared_text(document['preparation'])}")
-        return lines + kernel_lines(document["file"], document["kernels"])
+        return lines + (kernel_lines(document["file"], document["kernels"]) or [_no_kernel(document["stages"])])
     lines.append(
         f"  file    opset {document['opset']}, IR {document['ir_version']}, {document['producer'] or 'no producer'}"
     )
@@ -113,6 +113,16 @@ def _details(document: Mapping[str, Any]) -> list[str]:
     if document["random_ops"]:
         lines.append(f"  random  {', '.join(document['random_ops'])}: results differ from run to run")
     return lines
+
+
+def _no_kernel(stages: Sequence[Mapping[str, Any]]) -> str:
+    """Why no kernel is named."""
+    kinds = [stage["kind"] for stage in stages]
+    if kinds[-1] == "device":
+        return "  kernels none needed: the device makes the outputs itself"
+    return (
+        "  kernels none of the built-in ones fits by shape" if "device" in kinds else "  kernels none: no device part"
+    )
 
 
 def _directives(told: Mapping[str, Any] | None) -> list[str]:

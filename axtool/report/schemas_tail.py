@@ -27,11 +27,11 @@ class TailRow(Part):
     buffers: Literal["samples", "random"] = Field(description="Of the device on the samples, or with every value.")
     frames: int
     whole_numbers: bool
-    max_abs_error: float
-    max_rel_error: float = Field(description="Of values of at least a thousandth of the output's largest.")
+    max_abs_error: float | None = Field(description="Null for an output of another shape or type than the tail's.")
+    max_rel_error: float | None = Field(description="Of values of at least a thousandth of the output's largest.")
     rtol: float
     atol: float = Field(description="The least, where it differs from value to value.")
-    tolerance_used: float = Field(description="The largest share of the tolerance; above 1 fails.")
+    tolerance_used: float | None = Field(description="The largest share of the tolerance; above 1 fails.")
     worst: TailPlace | None = Field(description="The value with that share; null where all are equal.")
     differing: int = Field(description="Whole numbers that are not equal.")
     ties: int = Field(description="More that differ, where both are classes of the same score.")

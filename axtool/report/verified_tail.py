@@ -20,7 +20,7 @@ def tail_text(tail: Mapping[str, Any]) -> str:
     """Table, verdict and times."""
     rows = [
         (
-            row["output"], row["buffers"], f"{row['max_abs_error']:.3g}", f"{row['max_rel_error']:.3g}", _wanted(row),
+            row["output"], row["buffers"], _error(row["max_abs_error"]), _error(row["max_rel_error"]), _wanted(row),
             _used(row), "pass" if row["passed"] else "FAIL",
         )
         for row in tail["outputs"]
@@ -38,6 +38,10 @@ def tail_text(tail: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _error(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
 def _wanted(row: Mapping[str, Any]) -> str:
     if row["whole_numbers"]:
         share = row["allowed_differing_share"]
@@ -46,6 +50,8 @@ def _wanted(row: Mapping[str, Any]) -> str:
 
 
 def _used(row: Mapping[str, Any]) -> str:
+    if row["tolerance_used"] is None:
+        return "-"
     if row["non_finite_mismatches"]:
         return "not finite"
     if row["whole_numbers"]:

@@ -289,3 +289,8 @@ def test_a_recipe_that_is_none_is_told_with_the_file(tiny_models: Tiny, work: Pa
     ran = axtool("info", path)
     assert ran.code == 2, ran.err
     assert "odd.axm" in ran.err
+
+
+def test_it_is_said_why_no_kernel_is_named(tiny_models: Tiny) -> None:
+    assert "kernels none needed: the device makes the outputs itself" in axtool("info", tiny_models / "cls.axm").out
+    assert "kernels none of the built-in ones fits by shape" in axtool("info", tiny_models / "two.axm").out

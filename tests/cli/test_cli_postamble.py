@@ -34,6 +34,8 @@ LABELS = """(float[1,3,8,8] x) => (int64[1,8,8] labels) {
         (f"fused_kernel={YOLO},num_classes=80", {"num_classes": 80}),
         (f"{YOLO},has_objectness=true,form='a,b'", {"has_objectness": True, "form": "a,b"}),
         (f"{YOLO},tensor_roles=[box, class]", {"tensor_roles": ["box", "class"]}),
+        (f"Postamble(fused_kernel='{YOLO}', num_classes=80)", {"num_classes": 80}),
+        (f" Postamble(fused_kernel='{YOLO}', a=[[1, 2.5]], form='x') ", {"a": [[1, 2.5]], "form": "x"}),
         (f"{YOLO},a=[[10, 13.5], [1, 2]],b={{c: 1}}", {"a": [[10, 13.5], [1, 2]], "b": {"c": 1}}),
     ],
 )
@@ -72,6 +74,12 @@ def test_a_kernel_of_the_current_folder_is_found(work: Path) -> None:
         (f"{YOLO},num_classes=!!python/name:os.system", "num_classes: line 1: python/name:os.system is no plain value"),
         (f"{YOLO},num_classes=*a", "num_classes: line 1: an anchor or alias"),
         (f"{YOLO},a={'[' * 99}{']' * 99}", "a: line 1: nested too deep"),
+        ("Postamble('x')", "want Postamble(fused_kernel='Name', key=value)"),
+        ("Postamble(**a)", "want Postamble(fused_kernel='Name', key=value)"),
+        ("Postamble(fused_kernel=open('x'))", "malformed node or string"),
+        ("Postamble(fused_kernel='X'", "was never closed"),
+        ("Postamble(kernel='X', fused_kernel='Y')", "a Postamble has one kernel"),
+        ("Postamble(fused_kernel='X')[0]", "want Postamble(fused_kernel='Name', key=value)"),
         ("none,num_classes=1", "'none' has no parameters"),
         ("no.such.module:Tail", "cannot import 'no.such.module'"),
         (f"{USER}:Tail", "has no class 'Tail'"),
@@ -227,3 +235,17 @@ def test_a_kernel_whose_tolerances_are_none_is_told_so(tiny_models: Tiny) -> Non
     ran = verify(tiny_models, f"{KERNEL},fault=tolerances")
     assert ran.code == 2
     assert "want a Tolerance for each of 2 outputs" in ran.err
+
+
+@pytest.mark.parametrize("command", [("info",), ("run",), ("verify", "--data", "random:1", "--postamble", KERNEL)])
+def test_a_pipeline_is_told_from_a_model(work: Path, command: tuple[str, ...]) -> None:
+    (work / "pipeline.axe").write_bytes(b"PK")
+    words = ("pipeline.axe", "x.npy") if command == ("run",) else ("pipeline.axe",)
+    ran = axtool(*command, *words)
+    assert ran.code == 2
+    assert "pipeline.axe: an .axe file is a pipeline, not one model" in ran.err
+
+
+def test_outputs_of_another_type_have_no_error_figures(tiny_models: Tiny) -> None:
+    rows = verify(tiny_models, f"{KERNEL},fault=type", "--json").document["postamble"]["outputs"]
+    assert {row["max_abs_error"] for row in rows if row["output"] == "map"} == {None}

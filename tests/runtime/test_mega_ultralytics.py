@@ -152,6 +152,8 @@ REFUSALS: list[tuple[list[TensorInfo], dict[str, Any], str]] = [
     ([info(4, 4, 68), TWO[1]], {}, "no output has the 64 channels of boxes"),
     ([TWO[0], info(4, 4, 64)], {"num_classes": 64}, "cannot tell outputs apart: output 0"),
     ([TWO[0], info(2, 2, 10)], {}, "the level of 4x4 has no class"),
+    (TWO, {"num_classes": 80}, "no output has 80 channels, one for each of num_classes=80; beside the boxes "
+     "the outputs have 10 channels: num_classes=10 would fit"),
     ([*TWO, info(4, 4, 10)], {}, "are both the class of one level"),
     ([*TWO, info(2, 2, 64), info(2, 2, 10), info(4, 4, 7), info(2, 2, 9)], {}, "do not account for output 4"),
     ([info(5, 4, 64), info(5, 4, 10)], {}, "the level of 5x4 does not divide the model's input of 32x32"),

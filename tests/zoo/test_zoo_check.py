@@ -94,7 +94,7 @@ def digits(folder: Path, postamble: str, name: str = "mine") -> Path:
 @pytest.mark.parametrize(
     ("postamble", "said"),
     [
-        ("postamble: {fused_kernel: UltralyticsYoloPostamble, num_classes: 11}", "has no class"),
+        ("postamble: {fused_kernel: UltralyticsYoloPostamble, num_classes: 11}", "num_classes=10 would fit"),
         ("postamble: {fused_kernel: UltralyticsYoloPostamble}", "num_classes"),
         ("postamble: {fused_kernel: UltralyticsYoloPostamble, num_classes: 10, bins: 3}", "bins"),
         ("postamble: {fused_kernel: ClassificationPostamble, num_classes: 10}", "ClassificationPostamble"),

@@ -124,6 +124,8 @@ def _by_channels(infos: Sequence[TensorInfo], box: int, num_classes: int, has_ob
     levels = {info.unpadded_shape[1:3] for info, role in zip(infos, roles, strict=True) if role == "box"}
     if not levels:
         raise ValueError(_no_boxes(infos, box, num_classes))
+    if "class" not in roles:
+        raise ValueError(_no_classes(infos, box, num_classes, len(levels)))
     left = [index for index, role in enumerate(roles) if role is None]
     protos = [index for index in left if infos[index].unpadded_shape[1:3] not in levels]
     rest = [index for index in left if index not in protos]
@@ -139,6 +141,18 @@ def _by_channels(infos: Sequence[TensorInfo], box: int, num_classes: int, has_ob
     for index in rest:
         roles[index] = "mask" if protos else "angle" if counts == {1} else "keypoint"
     return [str(role) for role in roles]
+
+
+def _no_classes(infos: Sequence[TensorInfo], box: int, num_classes: int, levels: int) -> str:
+    """Why there is no class tensor, and which number of classes would fit: what each level has one tensor of."""
+    counts = [info.unpadded_shape[3] for info in infos if info.unpadded_shape[3] != box]
+    there = sorted(set(counts))
+    fit = [count for count in there if counts.count(count) == levels]
+    text = f"no output has {num_classes} channels, one for each of num_classes={num_classes}"
+    if not there:
+        return f"{text}; beside the boxes there is no output"
+    text += f"; beside the boxes the outputs have {' and '.join(map(str, there))} channels"
+    return text + (f": num_classes={' or '.join(map(str, fit))} would fit" if fit else "")
 
 
 def _no_boxes(infos: Sequence[TensorInfo], box: int, num_classes: int) -> str:
