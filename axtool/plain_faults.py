@@ -20,7 +20,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], plain: Plain | Non
     found = error.errors(include_url=False)
     for item in found[:MOST_FAULTS]:
         line = f"line {plain.line(item['loc'])}: " if plain else ""
-        text = f"{line}{_path(item['loc'])}{_said(item, model)}"
+        text = f"{line}{_path(_written(item['loc'], model))}{_said(item, model)}"
         faults.append(text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…")
     return faults + ([f"… and {len(found) - MOST_FAULTS:,} more"] if len(found) > MOST_FAULTS else [])
 
@@ -46,7 +46,9 @@ def _said(item: Mapping[str, Any], model: type[BaseModel]) -> str:
     if kind == "value_error":
         return str(item["msg"]).removeprefix("Value error, ")
     if kind == "union_tag_invalid":
-        return f"want {item['ctx']['discriminator']} {item['ctx']['expected_tags']}, found '{item['ctx']['tag']}'"
+        context = item["ctx"]
+        key = context["discriminator"].strip("'")
+        return f"want {key} to be one of {context['expected_tags']}, found '{context['tag']}'"
     if kind == "union_tag_not_found":
         return f"{item['ctx']['discriminator'].strip(chr(39))} is missing"
     if kind == "model_type":
@@ -77,6 +79,20 @@ def _keys_at(model: type[BaseModel], place: Iterable[int | str]) -> tuple[str, .
             if not known:
                 return ()
     return tuple(field.alias or name for name, field in known[0].model_fields.items())
+
+
+def _written(place: Sequence[int | str], model: type[BaseModel]) -> list[int | str]:
+    """The keys that are in the file: without the `kind` that says which of several mappings it is."""
+    known, made = [model], list[int | str]()
+    for part in place:
+        if isinstance(part, str) and len(known) > 1 and any(part in _kinds(one) for one in known):
+            known = [one for one in known if part in _kinds(one)]
+            continue
+        made.append(part)
+        if isinstance(part, str):
+            fields = {field.alias or name: field for name, field in known[0].model_fields.items()} if known else {}
+            known = _models_in(fields[part].annotation) if part in fields else []
+    return made
 
 
 def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ def entry_text(document: dict[str, Any]) -> str:
     lines = [
         f"{document['name']}: {document['title']}",
         f"  licence     {document['licence']}" + (f" ({document['licence_note']})" if document["licence_note"] else ""),
-        f"  task        {document['task']}",
+        f"  task        {document['task'] or '-'}",
         *_source_lines(source),
         f"  input       {shapes or 'as the file says'}; {chosen}",
         f"  calibration {'; '.join(_set(item) for item in document['calibration'])}",

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from axtool.artefact.manifest import TaskEntry
 from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Placement
+from axtool.plain_faults import faults_of
 from axtool.runtime.detect import DECODERS, label
 from axtool.runtime.masks import run_lengths
 from axtool.runtime.objects import objects_of
@@ -47,7 +48,7 @@ def check_task(task: Mapping[str, Any]) -> None:
     try:
         TaskEntry.model_validate(dict(task))
     except ValidationError as error:
-        faults = [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
+        faults = faults_of(error, TaskEntry)
         raise UsageError(f"task: {'; '.join(faults)}", code="bad-task", details=faults) from error
     labels = list(task.get("labels", ()))
     for name in task.get("keep") or ():

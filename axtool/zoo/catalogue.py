@@ -13,8 +13,8 @@ from axtool.zoo.schema import Config
 
 @dataclass(frozen=True)
 class Entry:
-    """A config and where it is. `task` is its folder, `root` what its paths are relative to: the zoo, or for the
-    user's own config the folder that it is in.
+    """A config and where it is. `task` is its folder, of the user's own config the kind of its task, empty without one;
+    `root` what its paths are relative to: the zoo, or for the user's own the folder that it is in.
     """
 
     path: Path
@@ -51,7 +51,8 @@ def find(name: str) -> Entry:
         refuse_special(path)
         if not path.is_file():
             raise UsageError("no such file", where=name, code="file-not-found")
-        return Entry(path, path.parent.name, read_config(path), path.parent)
+        config = read_config(path)
+        return Entry(path, str(config.task.get("kind", "")), config, path.parent)
     root = package_dir("zoo")
     names = {path.stem: path for path in config_paths()}
     if name not in names:

@@ -19,7 +19,7 @@ from axtool.errors import AxError, UsageError, plural
 from axtool.plain_faults import MOST_LETTERS, faults_of
 from axtool.plain_yaml import Place
 from axtool.zoo.lines import lines_of, twice
-from axtool.zoo.preprocess import calls_of, preparation_of
+from axtool.zoo.preprocess import calls_of, not_literal, preparation_of
 from axtool.zoo.schema import Config
 
 
@@ -121,7 +121,7 @@ def _postamble(path: Path, node: ast.Assign) -> dict[str, Any]:
         words = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
         given = [ast.literal_eval(value) for value in call.args]
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
-        what = f"'postamble' has a value that is no literal: {error}"
+        what = f"'postamble' has a value that is no literal: {not_literal(error, call)}"
         raise _said(path, what, node.lineno, hint) from error
     if len(given) > 1 or (given and "kernel" in words):
         raise _said(path, "Postamble takes one kernel by position", node.lineno, hint)
@@ -145,7 +145,7 @@ def read_literal(path: Path, name: str) -> Mapping[str, Any]:
         value = ast.literal_eval(node.value)
     except (ValueError, TypeError, RecursionError, MemoryError) as error:
         hint = "write plain values: the file is read, never run"
-        raise _said(path, f"'{name}' is not a literal: {error}", node.lineno, hint) from error
+        raise _said(path, f"'{name}' is not a literal: {not_literal(error, node.value)}", node.lineno, hint) from error
     if not isinstance(value, dict):
         raise _said(path, f"holds no literal dictionary '{name}'", node.lineno)
     return value

@@ -49,7 +49,22 @@ def _call(node: ast.expr) -> Call:
 
 
 def _value(node: ast.expr) -> Any:
-    return _call(node) if isinstance(node, ast.Call) else ast.literal_eval(node)
+    try:
+        return _call(node) if isinstance(node, ast.Call) else ast.literal_eval(node)
+    except ValueError as error:
+        raise ValueError(not_literal(error, node)) from error
+
+
+def not_literal(error: Exception, node: ast.AST) -> str:
+    """What is wrong with a value, without the insides of the parser: the first piece of it that is no plain value."""
+    if "malformed" not in str(error):
+        return str(error)
+    plain: tuple[type[ast.AST], ...] = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.keyword)
+    plain += (ast.expr_context, ast.operator, ast.UnaryOp, ast.unaryop, ast.BinOp)
+    pieces = [*ast.iter_child_nodes(node)] if isinstance(node, ast.Call) else [node]
+    values = [piece for piece in pieces if not (isinstance(node, ast.Call) and piece is node.func)]
+    odd = next((one for value in values for one in ast.walk(value) if not isinstance(one, plain)), node)
+    return f"'{ast.unparse(odd)[:60]}' is no plain value"
 
 
 def _spread(call: Call) -> list[Call]:

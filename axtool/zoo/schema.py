@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from axtool.errors import AxError, nearest
 from axtool.inputs.prepare import Preparation
@@ -15,7 +16,19 @@ from axtool.quant.recipe_file import is_file_name, list_recipes
 from axtool.runtime.postamble import Postamble
 from axtool.runtime.task import check_task
 
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+def _form(pattern: str, words: str) -> AfterValidator:
+    """A text of a form; what is wanted is told in words."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"'{value[:80]}' is not {words}")
+        return value
+
+    return AfterValidator(check)
+
+
+Sha256 = Annotated[str, _form("[0-9a-f]{64}", "a SHA-256: 64 digits of 0 to 9 and a to f")]
 
 
 LABELLED = ("map50", "map75", "keypoint_pck", "mask_iou")  # figures that want to know what is in a picture
@@ -128,7 +141,7 @@ class Numbers(Strict):
 class Config(Strict):
     """One model of the zoo."""
 
-    name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
+    name: Annotated[str, _form("[a-z0-9][a-z0-9-]*", "a name: lower case letters, digits and hyphens")]
     title: str
     licence: str
     licence_note: str = ""
@@ -195,4 +208,5 @@ def _as_value_error(check: Any) -> None:
     try:
         check()
     except AxError as error:
-        raise ValueError(str(error)) from None
+        told = str(error).removeprefix("task: ")
+        raise ValueError(f"{told}; {error.hint}" if error.hint else told) from None

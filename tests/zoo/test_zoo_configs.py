@@ -292,3 +292,32 @@ def test_listing_reads_configs_and_no_compiler() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(axtool_package.__file__).parents[1])}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert shown.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("input: {scal: 3}", "unknown preparation key 'scal'; did you mean scale?"),
+        ("task: {kind: detection, decode: yolov8}", "there is no decoder 'yolov8'; did you mean yolo"),
+        ("task: {kind: detection, decode: poetry}", "known: yolo"),
+        ("source: {kind: file, path: x, sha256: abc}", "source.sha256: 'abc' is not a SHA-256: 64 digits"),
+    ],
+)
+def test_a_fault_is_told_in_words_with_what_is_known(tmp_path: Path, line: str, said: str) -> None:
+    key = line.partition(":")[0]
+    kept = [text for text in GOOD.format(name="mine", path="m").splitlines() if not text.startswith(key)]
+    with pytest.raises(UsageError) as caught:
+        read_config(write(tmp_path, "\n".join([*kept, line])))
+    assert said in caught.value.details[0]
+    assert "pattern" not in caught.value.details[0]
+
+
+def test_a_value_that_is_no_literal_is_told_as_it_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_literal(write(tmp_path, "config = {'name': NAME + 'x'}", "mine.py"), "config")
+    assert "'NAME' is no plain value" in str(caught.value)
+
+
+def test_a_config_of_ones_own_without_a_task_shows_none(tmp_path: Path) -> None:
+    shown = axzoo("info", write(tmp_path, GOOD.format(name="mine", path="m"))).out
+    assert "  task        -" in shown.splitlines()
