@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from axtool.config import package_dir
 from axtool.errors import AxError, UsageError
 from axtool.graph.front import Reading
 from axtool.inputs.spec import InputSpec
@@ -79,7 +80,8 @@ def _checked(name: str, given: Path | None) -> Checked:
     except AxError as error:
         found += [(("source",), f"source: {text}") for text in error.details or (str(error),)]
     lines = lines_of(entry.path)
-    return Checked(name, entry.path, _by_line([Fault(text, line_at(lines, place)) for place, text in found]), (*notes,))
+    written = Path(name) if entry.root != package_dir("zoo") else entry.path  # as the user writes it
+    return Checked(name, written, _by_line([Fault(text, line_at(lines, place)) for place, text in found]), (*notes,))
 
 
 def _by_line(faults: Sequence[Fault]) -> tuple[Fault, ...]:
