@@ -31,6 +31,7 @@ from axtool.graph.passes.infer import infer_shapes
 from axtool.graph.passes.merge_duplicates import merge_duplicates
 from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
 from axtool.graph.passes.onnxsim_adapter import run_onnxsim
+from axtool.graph.passes.push_clamps import push_clamps
 from axtool.graph.passes.remove_noops import remove_noops
 from axtool.graph.passes.restore_qdq import restore_qdq
 from axtool.graph.passes.simplify_pools import simplify_pools
@@ -65,6 +66,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("remove-noops-again", remove_noops, again=True),
     Pass("fuse-clip", fuse_clip, again=True),
     Pass("fuse-gates", fuse_gates, again=True),
+    Pass("push-clamps", push_clamps, again=True),
     Pass("cancel-transposes", cancel_transposes, reshapes=True, again=True),
     Pass("fold-batchnorm", fold_batchnorm, again=True),
     Pass("fold-affine", fold_affine, again=True),
