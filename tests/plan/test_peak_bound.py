@@ -18,11 +18,12 @@ from axtool.report.profile import programs_of_onnx
 from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.types import Layer, Plan, Program
-from axtool.zoo.catalogue import Entry, entries, find
+from axtool.zoo.catalogue import Entry, find
 from axtool.zoo.recipe import recipe_of
 from benchmarks.networks import NETWORKS, Net, resnet
 from tests.plan.hand_programs import every_op, residual_net
 from tests.shared_data import SHARED
+from tests.zoo_at_hand import AT_HAND
 
 ALIGNMENT = 64
 TOLERANCE = 1.02
@@ -119,7 +120,7 @@ def test_a_zoo_model_peaks_near_its_bound():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.config.name)
+@pytest.mark.parametrize("entry", AT_HAND, ids=lambda entry: entry.config.name)
 def test_every_zoo_model_peaks_near_its_bound(entry: Entry):
     zoo(entry)
 

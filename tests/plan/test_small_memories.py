@@ -21,9 +21,10 @@ from axtool.sim.engine import native_available
 from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.types import Plan, Program
-from axtool.zoo.catalogue import entries, find
+from axtool.zoo.catalogue import find
 from axtool.zoo.recipe import recipe_of
 from tests.plan.hand_programs import Net, feeds_of, run
+from tests.zoo_at_hand import AT_HAND
 
 CHIP = load_target("qc-u-1d5-8mb")
 PLENTY = replace(CHIP, memory=replace(CHIP.memory, ocm_bytes=1 << 30))
@@ -68,7 +69,7 @@ def test_a_detector_of_the_zoo_has_the_same_bits(kib: int):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kib", SIZES[::2])
-@pytest.mark.parametrize("name", [entry.path.stem for entry in entries()])
+@pytest.mark.parametrize("name", [entry.path.stem for entry in AT_HAND])
 def test_every_model_of_the_zoo_has_the_same_bits(name: str, kib: int):
     for program in zoo_programs(name):
         same_bits(program, kib, verify=False)

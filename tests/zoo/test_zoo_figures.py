@@ -10,10 +10,10 @@ import pytest
 import axtool as axtool_package
 from axtool.report.zoo_entries import entry_document, entry_text
 from axtool.zoo.catalogue import Entry, entries
-from axtool.zoo.schema import LABELLED, UserSource
+from axtool.zoo.schema import LABELLED
+from tests.zoo_at_hand import AT_HAND
 
 PICTURES = Path(axtool_package.__file__).parents[1] / "docs" / "pictures"
-AT_HAND = [entry for entry in entries() if not isinstance(entry.config.source, UserSource)]
 
 
 @pytest.mark.parametrize("entry", AT_HAND, ids=lambda entry: entry.config.name)
