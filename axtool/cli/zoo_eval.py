@@ -51,7 +51,12 @@ def eval_command(
         ways += [("int8", "onnxruntime", path, False)]
         ways += [("int8", entry.config.kernel.kernel_name, path, True)] if kernel and entry.config.postamble else []
         for numbers, tail, file, by_kernel in ways:
-            progress.step(f"evaluating {numbers}{' with the kernel' if by_kernel else ''}")
+            if by_kernel:
+                progress.step("evaluating int8 with the kernel")
+            elif file is None:
+                progress.step("evaluating float")
+            else:
+                progress.step("evaluating int8")
             found = measure(
                 entry, file, kernel=by_kernel, limit=limit, given=source, threads=threads, count=progress.count
             )
