@@ -55,7 +55,8 @@ def same_bits_where_layers_fit(program: Program, kib: int) -> None:
     try:
         same_bits(program, kib)
     except FitError as fault:
-        assert "with the smallest tile it needs" in str(fault)
+        if "with the smallest tile it needs" not in str(fault):
+            raise
         reject()
 
 
