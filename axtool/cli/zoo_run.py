@@ -56,7 +56,7 @@ def run_command(
     from axtool.config import write_whole
     from axtool.report.zoo_run import ran_document, ran_text
     from axtool.runtime.draw import draw
-    from axtool.runtime.frame_times import device_ms
+    from axtool.runtime.frame import modelled_ms
     from axtool.sim.engine import native_available
     from axtool.zoo.catalogue import find
     from axtool.zoo.loaded import load_entry, pictures_in
@@ -84,7 +84,7 @@ def run_command(
             rows.append((picture, seen, to))
             progress.count(done, len(pictures))
     engine = "native" if native_available() else "reference"
-    document = ran_document(loaded, path, engine, rows, device_ms(loaded.model.artefact))
+    document = ran_document(loaded, path, engine, rows, modelled_ms(loaded.model.artefact))
     for to in drawn.values():
         say(f"wrote {to}", quiet=quiet)
     if as_json:

@@ -10,7 +10,8 @@ import numpy as np
 
 from axtool.report.tables import table
 from axtool.report.units import header, size
-from axtool.runtime.frame_times import FrameTimes, device_ms, spread_ms
+from axtool.runtime.frame import modelled_ms
+from axtool.runtime.frame_times import FrameTimes, spread_ms
 from axtool.target_file import target_from_dict
 from axtool.zoo.loaded import LoadedEntry
 
@@ -23,7 +24,7 @@ def benchmark_document(
     """`asked` are the options that have an effect on the figures: warmup, threads, optimize."""
     artefact, postamble = loaded.model.artefact, loaded.model.postamble
     target = target_from_dict(artefact.target)
-    chip_ms, frames = device_ms(artefact), len(times.seconds)
+    chip_ms, frames = modelled_ms(artefact), len(times.seconds)
     total = float(times.frame_s.sum())
     rows = [
         {

@@ -106,7 +106,7 @@ def run_axm(
     task = model.artefact.task
     result = interpret(task, outputs, placement) if task else None
     return Frame(
-        used, outputs, {"prepare": prepared_s, **times}, modelled_ms(model), result, picture, repeat, tail
+        used, outputs, {"prepare": prepared_s, **times}, modelled_ms(model.artefact), result, picture, repeat, tail
     )  # fmt: skip
 
 
@@ -167,10 +167,10 @@ def stored_preparation(artefact: Artefact) -> Preparation | None:
     return None if stored is None else Preparation.from_dict(stored)
 
 
-def modelled_ms(model: CompiledModel) -> float:
+def modelled_ms(artefact: Artefact) -> float:
     """Milliseconds of the device stages on the chip, modelled."""
-    target = target_from_dict(model.artefact.target)
-    return 1e3 * sum(time_plan(device.plan, target).latency_s for device in model.devices)
+    target = target_from_dict(artefact.target)
+    return 1e3 * sum(time_plan(stage.plan, target).latency_s for stage in artefact.device_stages)
 
 
 def feeds_of(

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.artefact.stages import Artefact, DeviceStage
 from axtool.runtime.geometry import frame_context
 from axtool.runtime.image import Image
 from axtool.runtime.op.combinators import Par, Seq, arguments
 from axtool.runtime.op.device_ops import AxRuntimeModel
 from axtool.runtime.op.operator import Operator
-from axtool.target_file import target_from_dict
-from axtool.timing.clock import time_plan
 
 QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
 
@@ -97,13 +94,6 @@ def spread_ms(seconds: NDArray[np.float64]) -> Mapping[str, float]:
         "min": float(ms.min()), "mean": float(ms.mean()), **quantiles, "max": float(ms.max()),
         "stddev": float(ms.std()),
     }  # fmt: skip
-
-
-def device_ms(artefact: Artefact) -> float:
-    """Milliseconds of the device stages on the chip, modelled."""
-    target = target_from_dict(artefact.target)
-    plans = [stage.plan for stage in artefact.stages if isinstance(stage, DeviceStage)]
-    return 1e3 * sum(time_plan(plan, target).latency_s for plan in plans)
 
 
 def restart_peak() -> None:

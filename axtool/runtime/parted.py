@@ -105,9 +105,6 @@ def parted(
     except (ValueError, TypeError, ImportError, RuntimeError) as error:
         what = str(error).removeprefix(f"{path}: ")
         raise UsageError(what, where=str(path), hint=DROP, code="bad-postamble") from error
-    steps = loaded.steps
-    at = next(index for index, step in enumerate(steps) if isinstance(step, AxRuntimeModel))
-    device = steps[at]
-    assert isinstance(device, AxRuntimeModel)
     names = tuple(spec.name for spec in artefact.outputs)
-    return Parted(loaded, tuple(steps[:at]), device, Tail(str(path), tuple(steps[at + 1 :]), loaded.kernel, names))
+    front = loaded.steps[: loaded.steps.index(loaded.device)]
+    return Parted(loaded, front, loaded.device, Tail(str(path), loaded.tail.steps, loaded.kernel, names))

@@ -14,7 +14,8 @@ import numpy as np
 from axtool.errors import AxError
 from axtool.inputs.images import is_image_name
 from axtool.runtime.boxes import matched
-from axtool.runtime.frame_times import device_ms, spread_ms, time_frames
+from axtool.runtime.frame import modelled_ms
+from axtool.runtime.frame_times import spread_ms, time_frames
 from axtool.runtime.image import Image
 from axtool.runtime.op.combinators import Seq
 from axtool.runtime.op.load import LoadedSeq
@@ -121,7 +122,7 @@ def timed(pipeline: Seq, image: Image, repeat: int) -> dict[str, Any]:
             {"operator": name, "where": "simulated device" if device else "host", "p50": float(ms)}
             for name, device, ms in zip(times.operators, times.on_device, medians, strict=True)
         ],
-        "device_ms_modelled": sum(device_ms(model.artefact) for model in models) if models else None,
+        "device_ms_modelled": sum(modelled_ms(model.artefact) for model in models) if models else None,
     }
 
 

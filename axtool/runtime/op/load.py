@@ -101,25 +101,25 @@ class LoadedSeq(Seq):
     def _refuse_others(self, kernel: Operator, made: Sequence[Any]) -> None:
         """A kernel gives the source model's outputs: as many, of their shapes and types. Raises ValueError."""
         specs = self.artefact.outputs
-        shown = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in specs)
         if len(made) != len(specs):
-            raise ValueError(f"{self.path}: {type(kernel).__name__} gave {len(made)} values, the model has {shown}")
+            raise self._other(kernel, f"{len(made)} values", "")
         for spec, array in zip(specs, made, strict=True):
-            seen = array if isinstance(array, np.ndarray) else None
-            if seen is None or seen.shape != spec.shape or seen.dtype != spec.dtype:
-                got = f"{type(array).__name__}" if seen is None else f"{seen.dtype} {list(seen.shape)}"
-                raise ValueError(
-                    f"{self.path}: {type(kernel).__name__} gave {got} for '{spec.name}', the model has {shown}; "
-                    "a kernel restores the tensors of the source model, without the device's padding"
-                )
+            if not isinstance(array, np.ndarray) or (array.shape, array.dtype) != (spec.shape, spec.dtype):
+                is_array = isinstance(array, np.ndarray)
+                got = f"{array.dtype} {list(array.shape)}" if is_array else type(array).__name__
+                hint = "; a kernel restores the tensors of the source model, without the device's padding"
+                raise self._other(kernel, f"{got} for '{spec.name}'", hint)
+
+    def _other(self, kernel: Operator, got: str, hint: str) -> ValueError:
+        shown = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in self.artefact.outputs)
+        return ValueError(f"{self.path}: {type(kernel).__name__} gave {got}, the model has {shown}{hint}")
 
     def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
         """What quantizes and pads in one step; the tail, declared or not, stays."""
-        kinds = [type(step) for step in steps]
-        front = [NchwToNhwc, Quant, Pad]
-        starts = [at for at in range(len(kinds)) if kinds[at : at + 3] == front]
-        for at in reversed(starts):
-            steps[at : at + 3] = [QuantizeTransposePad(getattr(steps[at + 1], "_lanes"))]  # noqa: B009
+        for at in reversed(range(len(steps) - 2)):
+            first, quant, last = steps[at : at + 3]
+            if isinstance(first, NchwToNhwc) and isinstance(quant, Quant) and isinstance(last, Pad):
+                steps[at : at + 3] = [QuantizeTransposePad(quant.lanes)]
         return tuple(steps)
 
     def _failed(self, kernel: Operator, values: Sequence[Any], error: Exception) -> str:
@@ -211,9 +211,7 @@ def sequence_of(
             _refuse_host_tensors(part.outputs, kernel_class, path)
             infos = [lane.info for lane in part.outputs]
             steps.append(_ListUnpack())
-        kernel = _built(kernel_class, infos, input_size(artefact), postamble.params, path)
-        _refuse_other_outputs(kernel, artefact.outputs, path)
-        steps.append(kernel)
+        steps.append(_built(kernel_class, infos, artefact, postamble.params, path))
     return LoadedSeq(*steps, path=path, artefact=artefact, postamble=postamble, infos=infos, name=name)
 
 
@@ -226,10 +224,7 @@ def _picked(loaded: LoadedSeq) -> tuple[Postamble, Operator, tuple[TensorInfo, .
     refused: list[str] = []
     for postamble in postambles_of(loaded.artefact.export):
         try:
-            kernel = _built(
-                postamble.kernel_class(), list(infos), input_size(loaded.artefact), postamble.params, loaded.path
-            )
-            _refuse_other_outputs(kernel, loaded.artefact.outputs, loaded.path)
+            kernel = _built(postamble.kernel_class(), list(infos), loaded.artefact, postamble.params, loaded.path)
         except (TypeError, ValueError) as error:
             refused.append(str(error).removeprefix(f"{loaded.path}: "))
             continue
@@ -245,23 +240,26 @@ def _picked(loaded: LoadedSeq) -> tuple[Postamble, Operator, tuple[TensorInfo, .
 def _built(
     kernel_class: Callable[..., Operator],
     infos: list[TensorInfo],
-    size: tuple[int, int],
+    artefact: Artefact,
     params: Mapping[str, Any],
     path: Path,
 ) -> Operator:
-    """The kernel, made as the contract says: (output_infos, model_width, model_height, **params).
+    """The kernel, made as the contract says: (output_infos, model_width, model_height, **params). ValueError for one
+    that says that it makes other outputs than the model's.
 
     What it raises names the file and the kernel: TypeError and ValueError, its refusals, and RuntimeError for the rest.
     """
     where = f"{path}: {getattr(kernel_class, '__name__', kernel_class)}"
     try:
-        return kernel_class(infos, *size, **params)
+        kernel = kernel_class(infos, *input_size(artefact), **params)
     except TypeError as error:
         raise TypeError(f"{where}: {error}") from error
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
     except Exception as error:
         raise RuntimeError(f"{where} fails while it is made: {type(error).__name__}: {error}") from error
+    _refuse_other_outputs(kernel, artefact.outputs, path)
+    return kernel
 
 
 def input_size(artefact: Artefact) -> tuple[int, int]:
