@@ -56,7 +56,7 @@ const OpInfo &op_info(Op op);
 int reads_of(const Layer &layer);
 // Bytes of a number of a read, or of the result (read -1): int32 params and counts, tables, tensors of int16, else 1.
 int number_bytes(const Layer &layer, int read);
-inline bool is_wide(Op op) { return op >= Op::wide_conv; }
+inline bool is_wide(Op op) { return op >= Op::wide_conv && op <= Op::wide_avg_pool; }
 // The part of the tile that the command fills (all of it, but for concat).
 Box written(const Layer &layer, const Box &tile, int64_t part);
 
