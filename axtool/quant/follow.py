@@ -9,13 +9,14 @@ from typing import Any
 
 from axtool.graph.front import Front, Wish
 from axtool.graph.sites import sites_of
-from axtool.quant.matches import Hit, hits, wishes
+from axtool.quant.matches import Hit, hits
 from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
 from axtool.quant.recipe_file import Kept, RecipeFile, Resolved, ResolvedEntry, Widened, recipe_from_dict
 from axtool.quant.ties import given_names
 from axtool.quant.wide import narrow_roots
 from axtool.quant.widen import Step
+from axtool.quant.wishes import wishes
 from axtool.target import Target
 
 

@@ -6,15 +6,14 @@ Which of them the device runs is not known yet: an entry may decide it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 
 from axtool.errors import UsageError, nearest, plural
-from axtool.graph.split import Wishes
-from axtool.ops.limits import Reason
 from axtool.ops.unary import UNARY
-from axtool.quant.recipe_file import Entry, Match, RecipeFile, Region
+from axtool.quant.recipe_entry import Entry, Excepted, Match, Region
+from axtool.quant.recipe_file import RecipeFile
 from axtool.types import Site
 
 
@@ -44,22 +43,6 @@ def hits(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str]) -> tupl
     return tuple(found)
 
 
-def wishes(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str]) -> Wishes:
-    """The nodes that the recipe wants in float, on the host, and in a format of the device. Raises as `hits`."""
-    host: dict[int, Reason] = {}
-    device: set[int] = set()
-    for number, (entry, hit) in enumerate(zip(file.layers, hits(file, sites, inputs), strict=True), 1):
-        for at in hit.nodes if entry.format else ():
-            host.pop(at, None)
-            device.discard(at)
-            if entry.format == "float":
-                rule = f"The recipe '{file.name}' keeps it on the host (layer entry {number})."
-                host[at] = Reason(rule, "", "Nothing to do, or take that entry out of the recipe.")
-            else:
-                device.add(at)
-    return Wishes(host, frozenset(device))
-
-
 class _Names:
     """The nodes of a model by what an entry may call them."""
 
@@ -78,6 +61,14 @@ class _Names:
                 self.maker[name] = at
             for name in site.inputs:
                 self.readers.setdefault(name, []).append(at)
+
+    def made_by(self, site: Site) -> set[str]:
+        """The ops that make what a node reads."""
+        return {self.sites[self.maker[name]].op for name in site.inputs if name in self.maker}
+
+    def read_by(self, site: Site) -> set[str]:
+        """The ops that read what a node makes."""
+        return {self.sites[at].op for name in site.outputs for at in self.readers.get(name, ())}
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -98,11 +89,16 @@ def _hit(entry: Entry, number: int, names: _Names, faults: list[str]) -> Hit:
         faults += [f"layer entry {number}: no node or tensor is called '{n}'; {nearest(n, known)}" for n in missing]
         called = [name for found in wanted.values() for name in found]
         chosen.append({at for name in called for at in names.nodes.get(name, ())})
-        if not (match.op or match.region):
+        if not (match.op or match.region or match.after or match.before):
             entered = [name for name in dict.fromkeys(called) if name in names.inputs]
     if match.region:
         chosen.append(_inside(match.region, names, number, faults))
+    chosen += [_beside(ops, names.made_by, names, number, faults) for ops in (match.after,) if ops]
+    chosen += [_beside(ops, names.read_by, names, number, faults) for ops in (match.before,) if ops]
     nodes = sorted(set.intersection(*map(set, chosen))) if chosen else []
+    nodes = _without(nodes, match.except_, names)
+    if match.position is not None:
+        nodes, entered = _at(nodes, match.position, number, faults), []
     if entry.format == "float":
         entered = []  # an input of the model is computed nowhere
     if not nodes and not entered and len(faults) == before:
@@ -119,6 +115,43 @@ def _of_ops(patterns: Sequence[str], names: _Names, number: int, faults: list[st
             faults.append(f"layer entry {number}: no op is called '{pattern}'; {nearest(pattern, sorted(names.ops))}")
         found |= {at for op in ops for at in names.ops[op]}
     return found
+
+
+def _beside(
+    patterns: Sequence[str],
+    neighbours: Callable[[Site], Iterable[str]],
+    names: _Names,
+    number: int,
+    faults: list[str],
+) -> set[int]:
+    """The nodes that have a neighbour of one of these ops."""
+    _of_ops(patterns, names, number, faults)  # says which ops there are not
+    wanted = {op for pattern in patterns for op in _like(pattern, names.ops)}
+    return {at for at, site in enumerate(names.sites) if wanted.intersection(neighbours(site))}
+
+
+def _without(nodes: Sequence[int], excepted: Excepted | None, names: _Names) -> list[int]:
+    """The nodes but those that are left out. What is left out may be of no model: it says what shall not be."""
+    if excepted is None:
+        return list(nodes)
+    ops = {op for pattern in excepted.op or () for op in _like(pattern, names.ops)}
+    called = {name for pattern in excepted.name or () for name in _like(pattern, names.nodes)}
+    out = {at for name in called for at in names.nodes[name]}
+    return [at for at in nodes if at not in out and names.sites[at].op not in ops]
+
+
+def _at(nodes: Sequence[int], places: Sequence[str], number: int, faults: list[str]) -> list[int]:
+    """The nodes at these places among those that fit, in the order of the model."""
+    chosen: set[int] = set()
+    for place in places:
+        if ":" in place:
+            first, last = (int(text) if text else None for text in place.split(":"))
+            chosen |= set(nodes[first:last])
+        elif -len(nodes) <= int(place) < len(nodes):
+            chosen.add(nodes[int(place)])
+        elif nodes:
+            faults.append(f"layer entry {number}: position {place} of {plural(len(nodes), 'node')} that fit")
+    return sorted(chosen)
 
 
 def _is_op(name: str) -> bool:
@@ -175,5 +208,8 @@ def _nothing(match: Match, names: _Names) -> str:
     parts = [f"op {' or '.join(match.op)}"] if match.op else []
     parts += [f"name {' or '.join(match.name)}"] if match.name else []
     parts += ["that region"] if match.region else []
-    what = f"no node is of {' and of '.join(parts)}"
+    parts += ["those neighbours"] if match.after or match.before else []
+    parts += ["those places"] if match.position else []
+    left = " that is not left out" if match.except_ else ""
+    what = f"no node{left} is of {' and of '.join(parts)}"
     return f"{what}; ops of the model: {', '.join(sorted(names.ops))}" if match.op and len(parts) == 1 else what

@@ -9,61 +9,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from axtool.config import package_dir
 from axtool.errors import UsageError, nearest, plural
 from axtool.plain_faults import faults_of
 from axtool.plain_yaml import Plain, read_plain
-from axtool.quant.ranges import FLOAT32_MAX
 from axtool.quant.recipe import DEFAULT_PERCENTILE, REFINED, Bias, QuantRecipe, recipes_of
+from axtool.quant.recipe_entry import MOST_PATTERNS, Activations, Entry, Ranged, Strict, Weights, listed, number
 from axtool.quant.widen import MOST_CYCLES, MOST_DB, Budget
 
 SCHEMA: Literal["axtool.quant/1"] = "axtool.quant/1"
 LEVELS = ("plain", "default", "everything")  # the recipe files of -O 0, 1, 2
-MOST_WAYS, MOST_ENTRIES, MOST_PATTERNS = 32, 1000, 1000
-
-Method = Literal["minmax", "percentile", "mse", "entropy"]
+MOST_WAYS, MOST_ENTRIES = 32, 1000
 
 
-def _number(value: object) -> object:
-    """YAML 1.1 reads 1e-3, which JSON writes, as a text."""
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
-
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-Text = Annotated[str, Field(min_length=1, max_length=4096)]
-Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_PATTERNS), BeforeValidator(_listed)]
-Percent = Annotated[float, Field(gt=50, le=100), BeforeValidator(_number)]
-Bound = Annotated[float, Field(ge=-FLOAT32_MAX, le=FLOAT32_MAX, allow_inf_nan=False), BeforeValidator(_number)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Ranged(_Strict):
-    """`percentile` is a number of the method of that name."""
-
-    method: Method | None = None
-    percentile: Percent | None = None
-
-    @model_validator(mode="after")
-    def _fit(self) -> _Ranged:
-        if self.percentile is not None and self.method not in (None, "percentile"):
-            raise ValueError(f"percentile means nothing with method {self.method}")
-        return self
-
-
-class Way(_Ranged):
+class Way(Ranged):
     """One way to quantize, as `QuantRecipe`."""
 
     bias: Bias = "analytic"
@@ -83,23 +44,11 @@ class Way(_Ranged):
         return cls.model_validate({**values, "bias": recipe.bias, "equalize": recipe.equalize})
 
 
-class Weights(_Strict):
-    """One scale for each output channel, or one for all."""
-
-    granularity: Literal["channel", "tensor"] = "channel"
-
-
-class Activations(_Strict):
-    """Zero point 0, or one that lets the range begin where the values do."""
-
-    symmetric: bool = False
-
-
-class Allowed(_Strict):
+class Allowed(Strict):
     """What tensors in int16 may cost, and what they are to reach: as `Budget`."""
 
-    sqnr_db: Annotated[float, Field(gt=0, le=MOST_DB), BeforeValidator(_number)] | None = None
-    cycles: Annotated[float, Field(ge=0, le=MOST_CYCLES), BeforeValidator(_number)] | None = None
+    sqnr_db: Annotated[float, Field(gt=0, le=MOST_DB), BeforeValidator(number)] | None = None
+    cycles: Annotated[float, Field(ge=0, le=MOST_CYCLES), BeforeValidator(number)] | None = None
 
     @model_validator(mode="after")
     def _some(self) -> Allowed:
@@ -108,7 +57,7 @@ class Allowed(_Strict):
         return self
 
 
-class Widened(_Strict):
+class Widened(Strict):
     """A tensor that became int16 under the budget: the figure on samples held back and the share of cycles that were
     added, with all before it.
     """
@@ -116,58 +65,6 @@ class Widened(_Strict):
     tensor: str
     sqnr_db: float
     cycles_added: float
-
-
-class Region(_Strict):
-    """The nodes between tensors: what is computed of `from`, as far as `to` needs it."""
-
-    from_: Texts | None = Field(None, alias="from")
-    to: Texts | None = None
-
-    @model_validator(mode="after")
-    def _some(self) -> Region:
-        if not (self.from_ or self.to):
-            raise ValueError("want from, to, or both")
-        return self
-
-
-class Match(_Strict):
-    """Nodes of these ops, called so (they or an output of theirs), in this region. `*` and `?` are patterns."""
-
-    op: Texts | None = None
-    name: Texts | None = None
-    region: Region | None = None
-
-    @model_validator(mode="after")
-    def _some(self) -> Match:
-        if not (self.op or self.name or self.region):
-            raise ValueError("want op, name or region; op: '*' is every node")
-        return self
-
-
-class Entry(_Ranged):
-    """What is different for the nodes that match, and for the tensors that they make."""
-
-    match: Match
-    format: Literal["int8", "int16", "float"] | None = None
-    range: Annotated[list[Bound], Field(min_length=2, max_length=2)] | None = None
-
-    @model_validator(mode="after")
-    def _something(self) -> Entry:
-        if self.format is None and self.range is None and self.method is None and self.percentile is None:
-            raise ValueError("says nothing: want format, range, method or percentile")
-        if self.range is not None and self.range[0] > self.range[1]:
-            raise ValueError(f"range: {self.range[0]:g} is above {self.range[1]:g}")
-        if self.range is not None and (self.method or self.percentile):
-            raise ValueError("range and method both say what the range is")
-        return self
-
-    @property
-    def way(self) -> tuple[str, float] | None:
-        """(method, percentile) where the entry has one."""
-        if self.method is None and self.percentile is None:
-            return None
-        return self.method or "percentile", DEFAULT_PERCENTILE if self.percentile is None else self.percentile
 
 
 class Kept(Way):
@@ -181,22 +78,22 @@ class Kept(Way):
         return cls.model_validate({**Way.of(recipe).model_dump(), "round_weights": recipe.round_weights})
 
 
-class ResolvedEntry(_Strict):
+class ResolvedEntry(Strict):
     """What an entry of `layers` meant in the model."""
 
     nodes: list[str]
     tensors: list[str]
 
 
-class Resolved(_Strict):
+class Resolved(Strict):
     """What a compile found: the way that was kept (none where nothing was tried), and what the entries meant."""
 
     kept: Kept | None = None
-    layers: list[ResolvedEntry] = []
-    int16: list[Widened] = []
+    layers: list[ResolvedEntry] = Field(default_factory=list)
+    int16: list[Widened] = Field(default_factory=list)
 
 
-class RecipeFile(_Strict):
+class RecipeFile(Strict):
     """The whole file. What it leaves out of `recipes` the command line says, or -O 1 does.
 
     `refine` is tried on the best recipe; `check_layers` looks at each layer at the end. `resolved` is what a compile
@@ -207,17 +104,17 @@ class RecipeFile(_Strict):
     name: Annotated[str, Field(max_length=200)] = ""
     description: Annotated[str, Field(max_length=4096)] = ""
     recipes: Annotated[list[Way], Field(min_length=1, max_length=MOST_WAYS)] | None = None
-    refine: Annotated[list[Literal["equalize", "round_weights", "cumulative"]], BeforeValidator(_listed)] | None = None
+    refine: Annotated[list[Literal["equalize", "round_weights", "cumulative"]], BeforeValidator(listed)] | None = None
     budget: Allowed | None = None
     weights: Weights = Weights()
     activations: Activations = Activations()
-    layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = []
+    layers: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)] = Field(default_factory=list)
     check_layers: bool | None = None
     resolved: Resolved | None = None
 
     @model_validator(mode="after")
     def _few(self) -> RecipeFile:
-        patterns = sum(len(match.op or ()) + len(match.name or ()) for match in (entry.match for entry in self.layers))
+        patterns = sum(entry.match.patterns for entry in self.layers)
         if patterns > MOST_PATTERNS:
             raise ValueError(f"{patterns:,} patterns in all; at most {MOST_PATTERNS:,}")
         return self

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from axtool.errors import UsageError
-from axtool.quant.matches import hits, wishes
+from axtool.quant.matches import hits
 from axtool.quant.recipe_file import recipe_from_dict
+from axtool.quant.wishes import wishes
 from axtool.types import Site
 
 
@@ -173,3 +174,26 @@ def test_a_later_format_of_a_node_wins() -> None:
 def test_an_entry_of_a_range_moves_nothing() -> None:
     wished = wishes(recipe([{"match": {"op": "*"}, "method": "minmax"}]), SITES, ["x"])
     assert (wished.host, set(wished.device)) == ({}, set())
+
+
+def test_what_is_left_out_is_not_meant() -> None:
+    assert meant({"op": "*", "except": {"op": ["Conv", "MaxPool"], "name": "end"}}) == ["stem/act", "sum", "halves"]
+
+
+def test_what_is_left_out_need_not_be_in_the_model() -> None:
+    assert meant({"op": "Conv", "except": {"op": "Softmax"}}) == ["stem/conv", "block[0]/conv"]
+
+
+def test_a_neighbour_decides_between_nodes_of_one_op() -> None:
+    assert meant({"op": "Conv", "after": "Relu"}) == ["block[0]/conv"]
+    assert meant({"op": "Conv", "before": "Relu"}) == ["stem/conv"]
+
+
+def test_a_position_is_one_among_the_nodes_that_fit() -> None:
+    assert meant({"op": "Conv", "position": 0}) == ["stem/conv"]
+    assert meant({"op": "*", "position": [0, -1]}) == ["stem/conv", "end"]
+    assert meant({"op": "*", "position": "1:-4"}) == ["stem/act", "block[0]/conv"]
+
+
+def test_a_position_behind_the_last_node_is_refused() -> None:
+    assert fault({"op": "Conv", "position": 2}) == "layer entry 1: position 2 of 2 nodes that fit"

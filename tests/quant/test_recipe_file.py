@@ -119,7 +119,7 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "an unknown format": (
         "layers:\n- {match: {op: Conv}, format: int61}",
-        "line 3: layers[0].format: want 'int8', 'int16' or 'float', found 'int61'; did you mean int16 or int8?",
+        "line 3: layers[0].format: want 'int8', 'int16', 'fp16', 'fx32' or 'float', found 'int61'; did you mean",
     ),
     "an unknown method": (
         "recipes:\n- {method: min-max}",
@@ -139,6 +139,26 @@ WRONG: dict[str, tuple[str, str]] = {
         "line 2: layers[0].match.name: want a valid list, found 750",
     ),
     "a word for a switch": ("activations: {symmetric: maybe}", "line 2: activations.symmetric: want a valid boolean"),
+    "an exception of nothing": (
+        "activations: {asymmetric_after_relu: true}",
+        "line 2: activations: asymmetric_after_relu is an exception of symmetric: true",
+    ),
+    "a scale of what has none": (
+        "layers: [{match: {op: MatMul}, format: fp16, weights: {granularity: tensor}}]",
+        "layers[0]: weights says how integers are scaled; fp16 has no scale",
+    ),
+    "a place that is none": (
+        "layers: [{match: {op: Conv, position: first}, format: fp16}]",
+        "layers[0].match.position[0]: want a number, or two with a colon such as '1:-1', found 'first'",
+    ),
+    "a turn of a given range": (
+        "layers: [{match: {op: Conv}, range: [0, 1], turn: 2}]",
+        "layers[0]: a range that is given is looked for in no turn",
+    ),
+    "nothing left out": (
+        "layers: [{match: {op: Conv, except: {}}, format: fp16}]",
+        "layers[0].match.except: want op, name, or both",
+    ),
     "a match of nothing": ("layers: [{match: {}, format: int8}]", "line 2: layers[0].match: want op, name or region"),
     "no match": ("layers: [{format: int8}]", "line 2: layers[0].match: missing"),
     "a region of nothing": ("layers: [{match: {region: {}}, format: int8}]", "want from, to, or both"),
