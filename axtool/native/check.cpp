@@ -29,7 +29,7 @@ std::string lacking(const Layer &layer, const Box &tile, int64_t part, const std
     if (!empty(needs[i]) && !contains(v.box, needs[i]))
       return "operand " + std::to_string(i) + " needs " + to_string(needs[i]) + ", the view has " + to_string(v.box);
     const int bytes = number_bytes(layer, int(i));
-    const bool tensor = i == 0 || layer.op == Op::wide_add || layer.op == Op::wide_mul;
+    const bool tensor = int(i) < tensor_reads(layer.op);
     if (bytes > 1 && !empty(needs[i]) && (splits_numbers(v, needs[i], bytes) || (tensor && v.box.c % bytes)))
       return "operand " + std::to_string(i) + " begins inside a number";
   }

@@ -54,9 +54,11 @@ const OpInfo &op_info(Op op);
 
 // A command's operands: as many as `op_info(op).reads`, and the table of a MAC op with act 1.
 int reads_of(const Layer &layer);
-// Bytes of a number of a read, or of the result (read -1): int32 params and counts, tables, tensors of int16, else 1.
+// How many reads of an op, from the first, are tensors.
+int tensor_reads(Op op);
+// Bytes of a number of a read, or of the result (read -1): int32 params and counts, tables; of a tensor what the fields
+// x_bytes, a_bytes, b_bytes and out_bytes say, 1 without them.
 int number_bytes(const Layer &layer, int read);
-inline bool is_wide(Op op) { return op >= Op::wide_conv && op <= Op::wide_avg_pool; }
 // The part of the tile that the command fills (all of it, but for concat).
 Box written(const Layer &layer, const Box &tile, int64_t part);
 

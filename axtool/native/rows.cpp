@@ -71,7 +71,7 @@ Layer decode_layer(const int64_t *row, int64_t length) {
   want(rest ? have >= fixed : have == fixed, layer.name(), ": ", have, " attribute integers where ", fixed,
        " belong");
   for (int64_t v : layer.values)
-    want(v > -(int64_t(1) << 31) && v < (int64_t(1) << 31), "attribute ", v, " is no 32-bit integer");
+    want(v >= -(int64_t(1) << 31) && v < (int64_t(1) << 31), "attribute ", v, " is no 32-bit integer");
   return layer;
 }
 

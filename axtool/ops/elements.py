@@ -1,9 +1,13 @@
-"""A job of a `wide_` op, in bytes  ->  the same job in numbers: what each operand and the output hold."""
+"""A job of an op that says how large its numbers are, in bytes  ->  the same job in numbers.
+
+Stored tensors count bytes along their channels: 1 for a number of int8, 2 of int16 and fp16, 4 of int32 and fx32.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,12 +16,19 @@ from axtool.ops.boxes import Box, Dims, Job
 from axtool.types import Tile
 
 PREFIX = "wide_"
+INTEGERS: Mapping[int, str] = MappingProxyType({1: "<i1", 2: "<i2", 4: "<i4"})  # by bytes of a number
+REALS: Mapping[int, str] = MappingProxyType({1: "<i1", 2: "<f2", 4: "<i4"})  # where a number of two bytes is fp16
 _OUT = "out_bytes"
 
 
 def is_wide(op: str) -> bool:
-    """Whether an op takes or makes numbers of 16 bits."""
+    """Whether an op is the form of an op of int8 that takes or makes int16."""
     return op.startswith(PREFIX)
+
+
+def is_sized(attrs: Mapping[str, Any]) -> bool:
+    """Whether an op says how many bytes its numbers have; those of any other have one."""
+    return _OUT in attrs
 
 
 def narrow(op: str) -> str:
@@ -26,9 +37,8 @@ def narrow(op: str) -> str:
 
 
 def in_bytes(attrs: Mapping[str, Any], read: int = 0) -> int:
-    """Bytes of a number of the operand `read`, one that is a tensor."""
-    name = "b_bytes" if read else "a_bytes" if "a_bytes" in attrs else "x_bytes"
-    return int(attrs.get(name, 1))
+    """Bytes of a number of the operand `read`, one that is a tensor: of all of them, where they are of one size."""
+    return int(attrs.get("x_bytes", attrs.get("b_bytes" if read else "a_bytes", 1)))
 
 
 def out_bytes(attrs: Mapping[str, Any]) -> int:
@@ -37,7 +47,7 @@ def out_bytes(attrs: Mapping[str, Any]) -> int:
 
 
 def in_numbers(job: Job) -> Job:
-    """The job of a `wide_` op with dims and tile in numbers, under the name of the op without the prefix."""
+    """The job of an op with dims and tile in numbers; of a `wide_` op, under the name without the prefix."""
     size = out_bytes(job.attrs)
     return replace(
         job,
@@ -48,12 +58,12 @@ def in_numbers(job: Job) -> Job:
     )
 
 
-def numbers(box: Box, size: int) -> Box:
+def numbers(box: Box, size: int, forms: Mapping[int, str] = INTEGERS) -> Box:
     """The numbers of `size` bytes of a box of bytes; one that ends inside a number does not have it."""
     if size == 1:
         return box
     whole = box.values[:, :, : box.tile.n // size * size]
-    return Box(whole.view(np.dtype("<i2")), shrunk(box.tile, size))
+    return Box(whole.view(np.dtype(forms[size])), shrunk(box.tile, size))
 
 
 def shrunk(tile: Tile, size: int) -> Tile:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
+from types import MappingProxyType
 from typing import Any
 
 from axtool.ops.arithmetic import LIMITS
 from axtool.ops.boxes import Dims
-from axtool.ops.elements import in_bytes, is_wide, narrow, out_bytes
+from axtool.ops.elements import in_bytes, is_sized, is_wide, narrow, out_bytes
 
 LARGEST = 2**31 - 1
 MOST_SIZE = 2**23  # of an axis
 MOST_REACH, MOST_PRODUCTS, MOST_BAND_BYTES = 2**30, 2**24, 2**28
+IN_WORDS = {2: "two", 4: "four"}
+NUMBER_BYTES: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # of ops whose operands are not of every size
 ZERO_POINTS = {"x_zp": "x_bytes", "zp": "x_bytes", "zp_a": "a_bytes", "zp_b": "b_bytes", "out_zp": "out_bytes"}
 
 
@@ -30,20 +33,21 @@ def check_layer(op: str, in_dims: Dims, out_dims: Dims, attrs: Mapping[str, Any]
 
 
 def _bytes(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
-    """Numbers of one or two bytes, whole ones, and zero points and bounds that they hold."""
-    if not is_wide(op):
+    """Numbers of as many bytes as the op can have, whole ones, and zero points and bounds that they hold."""
+    if not is_sized(a):
         return
     sizes = {name: a[name] for name in ("x_bytes", "a_bytes", "b_bytes", "out_bytes") if name in a}
+    choices = NUMBER_BYTES.get(op, (1, 2) if is_wide(op) else (1, 2, 4))
     for name, size in sizes.items():
-        if size not in (1, 2):
-            yield f"{name} {size} is not 1 or 2"
-    if 2 not in sizes.values():
+        if size not in choices:
+            yield f"{name} {size} is not {' or '.join(map(str, choices))}"
+    if is_wide(op) and 2 not in sizes.values():
         yield "no operand has numbers of two bytes"
     if in_dims[2] % in_bytes(a) or out_dims[2] % out_bytes(a):
         yield f"{in_dims} -> {out_dims} cuts a number"
     for name, of in ZERO_POINTS.items():
-        if a.get(name) and a[of] == 2:
-            yield f"{name} {a[name]} of a number of two bytes is not 0"
+        if a.get(name) and a[of] > 1:
+            yield f"{name} {a[name]} of a number of {IN_WORDS[a[of]]} bytes is not 0"
     if a.get("act") and a["out_bytes"] == 2:
         yield "act 1 makes numbers of one byte"
 
@@ -80,7 +84,7 @@ def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
     for name in ("x_zp", "out_zp", "zp", "zp_a", "zp_b", "value"):
         if name in a and not -128 <= a[name] <= 127:
             yield f"{name} {a[name]} is not an int8"
-    kind = "int16" if out_bytes(a) == 2 else "int8"
+    kind = {1: "int8", 2: "int16", 4: "int32"}[out_bytes(a)]
     for name in ("lo", "hi"):
         if name in a and not LIMITS[kind][0] <= a[name] <= LIMITS[kind][1]:
             yield f"{name} {a[name]} is not an {kind}"

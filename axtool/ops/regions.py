@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.boxes import Job, flat_tile, intersect, whole
-from axtool.ops.elements import grown, in_bytes, in_numbers, is_wide, narrow
+from axtool.ops.elements import grown, in_bytes, in_numbers, is_sized, narrow
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
 from axtool.ops.reference_movement import permuted, reflected
@@ -28,8 +28,16 @@ def needed(job: Job, read: int) -> Tile:
     Extents are 0 when the box looks at padding alone. Flat data counts bytes along c. Which cells of the constants of
     an avg_pool are read depends on its numbers: one row is asked for.
     """
-    if is_wide(job.op):
-        return _of_wide(job, read)
+    if not is_sized(job.attrs):
+        return _needed(job, read)
+    if job.op == "wide_lut" and read == 1:
+        return flat_tile(0, WIDE_TABLE_BYTES[in_bytes(job.attrs)])
+    box = _needed(in_numbers(job), read)
+    return grown(box, in_bytes(job.attrs, read)) if read < tensor_reads(job.op) else box
+
+
+def _needed(job: Job, read: int) -> Tile:
+    """The box of an operand, of a job that is counted in numbers."""
     tile = job.tile
     match job.op:
         case "conv" | "depthwise" | "conv_transpose":
@@ -85,14 +93,6 @@ def span(source: NDArray[np.int64]) -> Line:
         return 0, 0
     low = int(source.min())
     return low, int(source.max()) - low + 1
-
-
-def _of_wide(job: Job, read: int) -> Tile:
-    """Of a `wide_` op: worked out in numbers, given in bytes."""
-    if job.op == "wide_lut" and read == 1:
-        return flat_tile(0, WIDE_TABLE_BYTES[in_bytes(job.attrs)])
-    box = needed(in_numbers(job), read)
-    return grown(box, in_bytes(job.attrs, read)) if read < tensor_reads(job.op) else box
 
 
 # ---- windows -----------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
     }
 )  # fmt: skip
+STORED = ("int8", "int16", "fx32", "fp16")  # kinds of a tensor on the device
 DTYPES = {"int8": np.int8, "int16": np.int16, "int32": np.int32}
 
 
@@ -140,8 +141,11 @@ def _verify_activation(program: Program, name: str, where: str) -> None:
     tensor = program.tensors[name]
     _need(_is_stored(tensor.shape), f"{where}: '{name}' has the shape {tensor.shape}, want (1, h, w, c)")
     form = tensor.format
-    _need(form.kind in ("int8", "int16"), f"{where}: '{name}' is {form.kind}, want int8 or int16")
-    _need(form.kind == "int8" or form.zero_point == (0,), f"{where}: '{name}' is int16 with zero {form.zero_point}")
+    _need(form.kind in STORED, f"{where}: '{name}' is {form.kind}, want {', '.join(STORED[:-1])} or {STORED[-1]}")
+    whole = form.kind == "int8" or form.zero_point == (0,)
+    _need(whole, f"{where}: '{name}' is {form.kind} with the zero point {form.zero_point}")
+    if form.kind == "fx32":
+        _need(form.fraction_bits is not None, f"{where}: '{name}' is fx32 without a number of fraction bits")
     if tensor.onnx_shape:
         want = stored_shape(tensor.onnx_shape, tensor.layout, tensor.number_bytes)
         _need(tensor.shape == want, f"{where}: '{name}' is stored as {tensor.shape}, {tensor.onnx_shape} wants {want}")

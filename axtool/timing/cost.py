@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from axtool.ops.boxes import Job, is_empty
-from axtool.ops.elements import in_bytes, in_numbers, is_wide, narrow, out_bytes
+from axtool.ops.elements import in_bytes, in_numbers, is_sized, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
@@ -97,7 +97,7 @@ class CostModel:
         if layer.op not in MAC_OPS:
             return 0
         job = Job(layer.op, ins[0], out, layer.attrs, Tile(0, 0, 0, *out))
-        return _macs(layer, in_numbers(job) if is_wide(job.op) else job, self._depth(layer, ins[0][2]))
+        return _macs(layer, in_numbers(job) if is_sized(job.attrs) else job, self._depth(layer, ins[0][2]))
 
     def _depth(self, layer: Layer, channels: int) -> int:
         """Input channels, in numbers, that one output channel reads; `channels` of the input, in bytes."""
@@ -130,7 +130,7 @@ class CostModel:
         passes = costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
         depth = self._depth(layer, job.in_dims[2])
         factor = WINOGRAD_WEIGHTS if takes_winograd(layer, depth, target.array) else 1.0
-        job = in_numbers(job) if is_wide(job.op) else job
+        job = in_numbers(job) if is_sized(job.attrs) else job
         tile, outputs = job.tile, self._tiles(job.tile) * job.tile.n
         todo = work(layer, tile, depth, job.out_dims[2], target.array)
         mac = ceil(todo.fills * todo.channels * (todo.steps * passes + costs["mac_drain"]))

@@ -23,16 +23,54 @@ static bool is_mac(Op op) {
 
 int reads_of(const Layer &layer) { return op_info(layer.op).reads + (is_mac(layer.op) && layer.get("act") ? 1 : 0); }
 
-int number_bytes(const Layer &layer, int read) {
-  if (read < 0) return is_wide(layer.op) ? int(layer.get("out_bytes")) : 1;
-  if (is_mac(layer.op) && read > 0) return read == 1 ? 1 : read == 2 ? 4 : 2;
-  switch (layer.op) {
-    case Op::avg_pool: return read ? 4 : 1;
+int tensor_reads(Op op) {
+  switch (op) {
+    case Op::add:
+    case Op::mul:
     case Op::wide_add:
-    case Op::wide_mul: return int(layer.get(read ? "b_bytes" : "a_bytes"));
-    case Op::wide_lut: return int(layer.get("x_bytes")) * (read ? 2 : 1);
-    case Op::wide_avg_pool: return read ? 4 : int(layer.get("x_bytes"));
-    default: return is_wide(layer.op) ? int(layer.get("x_bytes")) : 1;
+    case Op::wide_mul: return 2;
+    default: return 1;
+  }
+}
+
+// The fields of an op that say how large the numbers of its reads and of its result are; null where they have one byte.
+struct SizeFields {
+  const char *first = nullptr, *other = nullptr, *out = nullptr;
+};
+
+static const SizeFields &size_fields(Op op) {
+  static const std::vector<SizeFields> table = [] {
+    std::vector<SizeFields> made;
+    for (const OpFields &row : op_fields()) {
+      SizeFields found;
+      for (const Field &f : row.fields) {
+        const std::string name = f.name;
+        if (name == "x_bytes") found.first = found.other = f.name;
+        if (name == "a_bytes") found.first = f.name;
+        if (name == "b_bytes") found.other = f.name;
+        if (name == "out_bytes") found.out = f.name;
+      }
+      made.push_back(found);
+    }
+    return made;
+  }();
+  return table[size_t(op)];
+}
+
+static int tensor_bytes(const Layer &layer, int read) {
+  const SizeFields &fields = size_fields(layer.op);
+  const char *field = read < 0 ? fields.out : read ? fields.other : fields.first;
+  return field ? int(layer.get(field)) : 1;
+}
+
+int number_bytes(const Layer &layer, int read) {
+  if (read < tensor_reads(layer.op)) return tensor_bytes(layer, read);
+  if (is_mac(layer.op)) return read == 1 ? 1 : read == 2 ? 4 : 2;
+  switch (layer.op) {
+    case Op::avg_pool:
+    case Op::wide_avg_pool: return 4;
+    case Op::wide_lut: return 2 * int(layer.get("x_bytes"));
+    default: return 1;
   }
 }
 
