@@ -143,7 +143,7 @@ def _verify_activation(program: Program, name: str, where: str) -> None:
     form = tensor.format
     _need(form.kind in STORED, f"{where}: '{name}' is {form.kind}, want {', '.join(STORED[:-1])} or {STORED[-1]}")
     whole = form.kind == "int8" or form.zero_point == (0,)
-    _need(whole, f"{where}: '{name}' is {form.kind} with the zero point {form.zero_point}")
+    _need(whole, f"{where}: '{name}' is {form.kind} with zero {form.zero_point}")
     if form.kind == "fx32":
         _need(form.fraction_bits is not None, f"{where}: '{name}' is fx32 without a number of fraction bits")
     if tensor.onnx_shape:

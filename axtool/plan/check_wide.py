@@ -13,7 +13,7 @@ MOVES = ("concat", "slice", "pad", "resize_nearest", "transpose", "reshape", "de
 
 
 def verify_numbers(program: Program, layer: Layer, boxed: Sequence[str]) -> None:
-    """Raises ValueError for a layer that takes numbers for some of another size. `boxed`: its operands that are tensors.
+    """Raises ValueError for a layer that takes numbers for larger or smaller ones. `boxed`: operands that are tensors.
 
     The row itself is known to be legal.
     """
