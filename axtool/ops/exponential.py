@@ -56,9 +56,9 @@ def negative_power(exponent: Ints, *, iterated: bool = False) -> Ints:
     """2^-exponent of exponents of `LOG_BITS` from 0 on, with `POWER_BITS`, floored; 0 from 2^-62 on."""
     if iterated:
         shift = np.minimum(exponent >> LOG_BITS, 62)
-        return halved(exponent & (2**LOG_BITS - 1)) >> shift
+        return np.asarray(halved(exponent & (2**LOG_BITS - 1)) >> shift)
     mantissa, power = power_of_two(-exponent)
-    return mantissa >> np.minimum(-power, 62)
+    return np.asarray(mantissa >> np.minimum(-power, 62))
 
 
 def power_of_two(exponent: Ints) -> tuple[Ints, Ints]:
@@ -84,7 +84,7 @@ def inverse_root(v: Ints, bits: int) -> Ints:
     """2^bits / sqrt(v) for v in [2^44, 2^63) and bits of at most 52: exp(-ln(v) / 2) by both tables."""
     mantissa, power = power_of_two((np.int64(bits) << LOG_BITS) - (log_of(v) >> 1))
     shift = POWER_BITS - power
-    return (mantissa + (np.int64(1) << shift >> 1)) >> shift
+    return np.asarray((mantissa + (np.int64(1) << shift >> 1)) >> shift)
 
 
 def root(v: Ints) -> Ints:

@@ -17,8 +17,8 @@ from axtool.ops.exponential import EXP_BITS, bit_length, inverse_root, root
 from axtool.types import Tile
 
 EXP_ENTRIES = 256
-# Forms of a layer_norm: 1 / sigma by exp(-ln(v) / 2), where a device without it takes a root and divides; the mean in 32
-# bits, where one without it sums 64.
+# Forms of a layer_norm, added up: 1 / sigma by exp(-ln(v) / 2), not by a root and divisions; the mean by sums of 32 bits,
+# not of 64.
 LOG_ROOT, NARROW_MEAN = 1, 2
 MOST_ROW = 2**16  # channels: squares of 23 bits are summed in 63
 NORMAL_BITS = 30  # of the largest deviation of a row, and fraction bits of the row of length 1
@@ -42,7 +42,7 @@ def softmax(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     inverse = (a["m"] << EXP_BITS) // np.maximum(e.sum(axis=2, keepdims=True), 1)
     shift = a["f"] + EXP_BITS
     q = (cut_channels(job, e) * inverse + (1 << (shift - 1))) >> shift
-    return np.clip(q + a["out_zp"], a["lo"], a["hi"]).astype(np.int8)
+    return np.asarray(np.clip(q + a["out_zp"], a["lo"], a["hi"]), np.int8)
 
 
 def layer_norm(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
@@ -55,7 +55,7 @@ def layer_norm(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     pairs = reads[1].flat(job.tile.c * PAIR_BYTES, job.tile.n * PAIR_BYTES, np.int32).reshape(-1, 2).astype(np.int64)
     y = ((t * pairs[:, 0] + (1 << (NORMAL_BITS - 1))) >> NORMAL_BITS) + pairs[:, 1]
     q = (y + (1 << a["f"] >> 1)) >> a["f"]
-    return np.clip(q + a["out_zp"], a["lo"], a["hi"]).astype(np.int8)
+    return np.asarray(np.clip(q + a["out_zp"], a["lo"], a["hi"]), np.int8)
 
 
 def unit_rows(x: Ints, attrs: Mapping[str, Any]) -> Ints:
