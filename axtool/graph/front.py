@@ -15,6 +15,7 @@ from axtool.graph.passes.checking import Checker
 from axtool.graph.signature import defaults_of, inputs_of, outputs_of
 from axtool.graph.split import Split, Wishes, split
 from axtool.graph.split_outputs import cut_outputs
+from axtool.ops.limits import taken_ops
 from axtool.target import Target
 from axtool.types import Site, TensorSpec
 
@@ -82,7 +83,8 @@ def read_front(
             loaded.model, reading.outputs, str(path)
         )  # before the passes: what they fold away has no name afterwards
     step("cleaning")
-    cleaned = clean(loaded.model, check=Checker() if reading.check else None, disable=reading.disable)
+    check = Checker() if reading.check else None
+    cleaned = clean(loaded.model, check=check, disable=reading.disable, takes=taken_ops(target))
     _say(cleaned.notes, logging.INFO)
     step("splitting")
     graph = cleaned.model

@@ -2,7 +2,9 @@
 
 The bodies are opset 9 text that every later opset reads the same way, so the function takes the opset of the model it
 is attached to. Where the body depends on an attribute, there is one for each value, told apart by the node's overload:
-Gelu's "none" and "tanh", and HardSwish's ratio where the file rounds 1/6 (0.16662598 in models that were once fp16).
+Gelu's "none" and "tanh", HardSwish's ratio where the file rounds 1/6 (0.16662598 in models that were once fp16), the
+epsilon of LayerNormalization, the heads and the scale of Attention. Such an overload is the numbers, then what kind of
+body it is: "8 0.176776692 masked".
 """
 
 from __future__ import annotations
@@ -13,16 +15,57 @@ import onnx_ir as ir
 
 DOMAIN = "ax"
 
-# (op, overload) -> text. Constants are float32: the widening pass has removed every other float type.
+
+def _normalize(inputs: str, last: str) -> str:
+    """Along the last axis; the overload holds epsilon."""
+    return f"""LayerNormalization <axis: int = -1, epsilon: float = 1e-5> ({inputs}) => (y) {{
+        mean = ReduceMean <axes = [-1]> (x)
+        centred = Sub (x, mean)
+        square = Mul (centred, centred)
+        variance = ReduceMean <axes = [-1]> (square)
+        eps = Constant <value = float {{$0}}> ()
+        sum = Add (variance, eps)
+        root = Sqrt (sum)
+        unit = Div (centred, root)
+        {last}
+    }}"""
+
+
+def _attend(inputs: str, masked: str) -> str:
+    """Tokens q [1, L, C], k [1, S, C], v [1, S, Cv] with heads side by side  ->  context [1, L, Cv] and the scores
+    [1, heads, L, S] before the mask, which calibration looks at; the overload holds heads and scale.
+    """
+    return f"""Attention <heads: int, scale: float> ({inputs}) => (context, scores) {{
+        split = Constant <value = int64[4] {{0, 0, $0, -1}}> ()
+        q_split = Reshape (q, split)
+        k_split = Reshape (k, split)
+        v_split = Reshape (v, split)
+        q_heads = Transpose <perm = [0, 2, 1, 3]> (q_split)
+        k_heads = Transpose <perm = [0, 2, 3, 1]> (k_split)
+        v_heads = Transpose <perm = [0, 2, 1, 3]> (v_split)
+        product = MatMul (q_heads, k_heads)
+        factor = Constant <value = float {{$1}}> ()
+        scores = Mul (product, factor)
+        masked = {masked}
+        weights = Softmax <axis = 3> (masked)
+        mixed = MatMul (weights, v_heads)
+        context_split = Transpose <perm = [0, 2, 1, 3]> (mixed)
+        join = Constant <value = int64[3] {{0, 0, -1}}> ()
+        context = Reshape (context_split, join)
+    }}"""
+
+
+# (op, kind of overload) -> text; $0, $1 are the numbers of the overload.
+# Constants are float32: the widening pass has removed every other float type.
 BODIES: dict[tuple[str, str], str] = {
     ("Silu", ""): "Silu (x) => (y) { s = Sigmoid (x) y = Mul (x, s) }",
     ("HardSwish", ""): """HardSwish (x) => (y) {
         g = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)
         y = Mul (x, g)
     }""",
-    ("HardSwish", "ratio"): """HardSwish <ratio: float = 1.0> (x) => (y) {
+    ("HardSwish", "1"): """HardSwish <ratio: float = 1.0> (x) => (y) {
         g = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x)
-        k = Constant <value = float {RATIO}> ()
+        k = Constant <value = float {$0}> ()
         h = Mul (g, k)
         y = Mul (x, h)
     }""",
@@ -52,6 +95,12 @@ BODIES: dict[tuple[str, str], str] = {
         full = Mul (x, gate)
         y = Mul (full, half)
     }""",
+    ("LayerNormalization", "1"): _normalize("x, scale", "y = Mul (unit, scale)"),
+    ("LayerNormalization", "1 biased"): _normalize(
+        "x, scale, bias", "scaled = Mul (unit, scale) y = Add (scaled, bias)"
+    ),
+    ("Attention", "2"): _attend("q, k, v", "Identity (scores)"),
+    ("Attention", "2 masked"): _attend("q, k, v, mask", "Add (scores, mask)"),
 }
 
 
@@ -79,8 +128,12 @@ def attach(model: ir.Model) -> ir.Model:
 def _proto(op: str, overload: str, opset: int):  # type: ignore[no-untyped-def]
     import onnx.parser
 
-    numeric = op == "HardSwish" and overload
-    body = BODIES[op, "ratio"].replace("RATIO", overload) if numeric else BODIES[op, overload]
+    words = overload.split()
+    numbers = [word for word in words if word[:1] in "+-.0123456789"]
+    kind = " ".join([*([str(len(numbers))] if numbers else []), *words[len(numbers) :]])
+    body = BODIES[op, kind]
+    for at, number in enumerate(numbers):
+        body = body.replace(f"${at}", number)
     text = f'<domain: "{DOMAIN}", opset_import: ["": {opset}]> {body}'
     proto = onnx.parser.parse_function(text)
     proto.overload = overload

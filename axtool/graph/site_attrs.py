@@ -294,6 +294,7 @@ RULES: Mapping[str, Callable[[Facts], Attrs]] = {
     "BatchNormalization": _defaults(epsilon=1e-5, training_mode=0),
     "InstanceNormalization": _defaults(epsilon=1e-5),
     "LayerNormalization": lambda facts: {"axis": facts.axis(-1), "epsilon": float(facts.raw.get("epsilon", 1e-5))},
+    "Attention": lambda facts: {"heads": int(facts.raw["heads"]), "scale": float(facts.raw["scale"])},
     "Gather": lambda facts: {"axis": facts.axis(0)},
     "GatherElements": lambda facts: {"axis": facts.axis(0)},
     "QuantizeLinear": lambda facts: dict(facts.raw) | {"axis": facts.axis(1)},

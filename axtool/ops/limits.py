@@ -22,7 +22,7 @@ from axtool.ops.limits_core import REGISTRY, Chosen, Limit, Reason
 from axtool.target import Target
 from axtool.types import Site
 
-__all__ = ["FAMILIES", "ManualRow", "Reason", "choices", "device_ops", "manual", "why_not"]
+__all__ = ["FAMILIES", "ManualRow", "Reason", "choices", "device_ops", "manual", "taken_ops", "why_not"]
 
 FAMILIES = (  # importing one registers it
     limits_common,
@@ -35,6 +35,7 @@ FAMILIES = (  # importing one registers it
     limits_chosen_values,
 )
 DOMAINS = ("", "ai.onnx", "ax")
+BLOCKS = frozenset({"Attention", "LayerNormalization"})  # each takes the place of many small ops
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,15 @@ def manual(target: Target) -> tuple[ManualRow, ...]:
 def device_ops() -> tuple[str, ...]:
     """The ops that have a device kernel, by name."""
     return tuple(sorted(REGISTRY.by_op))
+
+
+def taken_ops(target: Target) -> frozenset[str]:
+    """The ops with a device kernel that the target runs: those of its list; without a list all, but blocks only where
+    it computes in 32 bits.
+    """
+    if target.ops:
+        return frozenset(REGISTRY.by_op).intersection(target.ops)
+    return frozenset(REGISTRY.by_op) - (frozenset() if "fx32" in target.formats else BLOCKS)
 
 
 def choices() -> dict[str, Chosen]:

@@ -86,16 +86,40 @@ def test_feeds_cover_every_type_of_input() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "overload"), BODIES)
-@pytest.mark.parametrize("opset", [9, 13, 20])
-def test_every_ax_function_runs_in_every_opset(op: str, overload: str, opset: int) -> None:
-    model = build("y = Relu(x)", "float[1, 8] x", opset=opset)
-    node = model.graph[0]
-    node.op_type, node.domain = op, "ax"
-    node.overload = "0.999755860" if overload == "ratio" else overload
+# How a node calls each body: its overload, how often x is an input, and the opsets in which it is made.
+EVERY, BEFORE_17 = (9, 13, 20), (9, 13, 16)
+CALLS: dict[tuple[str, str], tuple[str, int, tuple[int, ...]]] = {
+    ("HardSwish", "1"): ("0.999755860", 1, EVERY),
+    ("LayerNormalization", "1"): ("1e-05", 2, BEFORE_17),
+    ("LayerNormalization", "1 biased"): ("1e-05 biased", 3, BEFORE_17),
+    ("Attention", "2"): ("2 0.5", 3, EVERY),
+    ("Attention", "2 masked"): ("2 0.5 masked", 3, EVERY),
+}
+
+
+@pytest.mark.parametrize(
+    ("op", "overload", "reads", "opset"),
+    [
+        (op, overload, reads, opset)
+        for op, kind in BODIES
+        for overload, reads, opsets in [CALLS.get((op, kind), (kind, 1, EVERY))]
+        for opset in opsets
+    ],
+)
+def test_every_ax_function_runs_in_every_opset(op: str, overload: str, reads: int, opset: int) -> None:
+    masked = ", float[1, 1, 1, 3] mask" if "masked" in overload else ""
+    model = build("y = Relu(x)", f"float[1, 3, 8] x{masked}", opset=opset)
+    graph, last = model.graph, model.graph[0]
+    inputs = [graph.inputs[0]] * reads + ([graph.inputs[1]] if masked else [])
+    node = ir.node(op, inputs, domain="ax", overload=overload, num_outputs=2 if op == "Attention" else 1)
+    if op == "Attention":
+        node.attributes["heads"], node.attributes["scale"] = ir.AttrInt64("heads", 2), ir.AttrFloat32("scale", 0.5)
+    graph.insert_before(last, node)
+    last.replace_input_with(0, node.outputs[0])
     attach(model)
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
-    assert np.isfinite(run(model, x=noise(1, 8))[0]).all()
+    feeds = {"x": noise(1, 3, 8)} | ({"mask": noise(1, 1, 1, 3)} if masked else {})
+    assert np.isfinite(run(model, **feeds)[0]).all()
 
 
 def test_functions_that_nothing_uses_are_taken_away() -> None:

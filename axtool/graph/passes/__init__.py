@@ -22,8 +22,10 @@ from axtool.graph.passes.fold_batchnorm import fold_batchnorm
 from axtool.graph.passes.fold_constants import fold_constants
 from axtool.graph.passes.fold_forward import fold_forward
 from axtool.graph.passes.fold_pad import fold_pad
+from axtool.graph.passes.fuse_attention import fuse_attention
 from axtool.graph.passes.fuse_clip import fuse_clip
 from axtool.graph.passes.fuse_gates import fuse_gates
+from axtool.graph.passes.fuse_layer_norm import fuse_layer_norm
 from axtool.graph.passes.import_integer import import_integer
 from axtool.graph.passes.import_nbits import import_nbits
 from axtool.graph.passes.import_qoperator import import_qoperator
@@ -48,6 +50,7 @@ class Pass(NamedTuple):
     run: Callable[[Work], int]
     reshapes: bool = False  # shapes have to be inferred again after a hit
     again: bool = False  # runs in further rounds too
+    makes: tuple[str, ...] = ()  # ops that it makes of others: it only runs where the device takes them
 
 
 PASSES: tuple[Pass, ...] = (
@@ -64,6 +67,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("fold-constants-again", fold_constants),
     Pass("normalize-arithmetic", normalize_arithmetic, again=True),
     Pass("remove-noops-again", remove_noops, again=True),
+    Pass("fuse-layer-norm", fuse_layer_norm, again=True, makes=("LayerNormalization",)),
+    Pass("fuse-attention", fuse_attention, again=True, makes=("Attention",)),
     Pass("fuse-clip", fuse_clip, again=True),
     Pass("fuse-gates", fuse_gates, again=True),
     Pass("push-clamps", push_clamps, again=True),
@@ -104,17 +109,20 @@ class Cleaned:
 Check = Callable[[ir.Model, ir.Model, str], None]
 
 
-def clean(model: ir.Model, *, check: Check | None = None, disable: Collection[str] = ()) -> Cleaned:
+def clean(
+    model: ir.Model, *, check: Check | None = None, disable: Collection[str] = (), takes: Collection[str] = ()
+) -> Cleaned:
     """Run the passes on `model`, which is changed; the result holds the clean one.
 
     `check(before, after, name)` is called after each pass that hit (see `checking.Checker`). `disable` names passes to
-    leave out; an unknown name raises UsageError.
+    leave out; an unknown name raises UsageError. `takes` are the ops that the device runs (`limits.taken_ops`): what
+    would make an op beyond ONNX's small ones for a device that lacks it is left out.
     """
     _known(disable)
     work = Work(model)
     infer_shapes(model)
-    steps = [step for step in PASSES if step.name not in disable]
-    counts = {step.name: 0 for step in steps}
+    counts = {step.name: 0 for step in PASSES if step.name not in disable}
+    steps = [step for step in PASSES if step.name in counts and set(step.makes) <= set(takes)]
     for step in steps[: _last_repeated(steps)]:
         counts[step.name] += _run(work, step, check)
     for _ in range(ROUNDS):
