@@ -127,6 +127,7 @@ class Target:
     description: str = ""
     engines: Engines = Engines()
     energy: Energy | None = None
+    optimizations: tuple[str, ...] = ()  # those of `axtool.optimizations` that pay on the chip
     subword_channels: int = 0  # tensors of at most so many channels are stored in so many, not in the multiple; 0: none
 
     def stored_channels(self, channels: int) -> int:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from axtool.config import package_dir, read_yaml
 from axtool.errors import UsageError, nearest, plural
+from axtool.optimizations import OPTIMIZATIONS
 from axtool.target import DEFAULT_COSTS, Array, Depthwise, Energy, Engines, External, MemorySpec, Target
 from axtool.target_limits import LIMIT_LISTS, take_limit_lists
 from axtool.target_schema import (
@@ -57,6 +58,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
     file = _validate(plain, faults)
     faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), {**LIMITS, **LIMIT_LISTS})
     faults += _format_faults(plain.get("formats")) + _lone_faults(plain)
+    faults += _optimization_faults(file)
     if faults or file is None:
         raise UsageError(
             f"not a target: {plural(len(faults), 'fault')}", where=where, code="bad-target", details=faults
@@ -71,6 +73,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
         channel_multiple=file.channel_multiple,
         subword_channels=file.subword_channels,
         vector_unit=file.vector_unit,
+        optimizations=tuple(file.optimizations),
         formats=tuple(file.formats),
         limits=dict(sorted(file.limits.items())),
         ops=lists["ops"],
@@ -102,7 +105,8 @@ def target_to_dict(target: Target) -> dict[str, Any]:
     for name, value in DEFAULT_COSTS.items():
         if values["costs"].get(name) == value and f"costs.{name}" not in said:
             values["costs"].pop(name)
-    optional = ("engines", "energy", "subword_channels")
+    values["optimizations"] = list(target.optimizations)
+    optional = ("engines", "energy", "optimizations", "subword_channels")
     return {key: value for key, value in values.items() if value or key not in optional}
 
 
@@ -209,6 +213,15 @@ def _lone_faults(plain: Any) -> list[str]:
 def _unknown(section: str, values: object, known: Mapping[str, str]) -> list[str]:
     names = [str(name) for name in values] if isinstance(values, Mapping) else []
     return [f"{section}.{name}: unknown key; {nearest(name, tuple(known))}" for name in names if name not in known]
+
+
+def _optimization_faults(file: TargetFile | None) -> list[str]:
+    named = () if file is None else file.optimizations
+    return [
+        f"optimizations: unknown name '{name}'; {nearest(name, tuple(OPTIMIZATIONS))}"
+        for name in named
+        if name not in OPTIMIZATIONS
+    ]
 
 
 def _format_faults(formats: object) -> list[str]:

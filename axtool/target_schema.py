@@ -47,6 +47,8 @@ LIMITS: Mapping[str, str] = {
     "max_grouped_taps": "taps of a convolution in groups, the gaps of its dilation counted",
     "max_pool_kernel": "side of a pooling window",
     "max_pool_stride": "step of a pooling window",
+    "max_flow_stride": "step of a window that regular tile flows walk; a larger one is gathered tap by tap",
+    "max_packed_block": "side of a block of space-to-depth that one packed flow reads",
 }
 
 _FACTORS: Mapping[str, float] = {
@@ -162,6 +164,7 @@ class TargetFile(Section):
     engines: EnginesSection = Field(default_factory=EnginesSection)
     energy: EnergySection | None = None
     channel_multiple: Lanes
+    optimizations: list[str] = Field(default_factory=list)
     subword_channels: Annotated[int, Field(ge=0, le=2**31), _quantity(""), _PLAIN] = 0
     vector_unit: bool
     formats: Annotated[list[str], Field(min_length=1)]

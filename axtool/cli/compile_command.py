@@ -27,6 +27,8 @@ METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default rec
 SQNR_HELP = "Keep tensors in int16 until the mean SQNR of the outputs reaches this, on samples held back."
 CYCLES_HELP = "Keep tensors in int16, the most useful first, while modelled cycles grow by no more than this."
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
+DISABLE_HELP = "Leave out a pass or an optimisation (repeatable); NAME:2 is the second place of one with several."
+ENABLE_HELP = "Add an optimisation that the target leaves off, such as replicate-labels (approximate)."
 LAYER_CHECK_HELP = "Name the layers that lose most, on a few samples (not with -O 0)."
 OPTIMIZE_HELP = (
     "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
@@ -106,7 +108,10 @@ def compile_command(
     permissive: o.Permissive = False,
     fix_fp16: o.FixFp16 = False,
     disable_pass: Annotated[
-        list[str] | None, typer.Option("--disable-pass", metavar="NAME", help="Skip a pass.", rich_help_panel=o.GRAPH)
+        list[str] | None, typer.Option("--disable-pass", metavar="NAME", help=DISABLE_HELP, rich_help_panel=o.GRAPH)
+    ] = None,
+    enable_pass: Annotated[
+        list[str] | None, typer.Option("--enable-pass", metavar="NAME", help=ENABLE_HELP, rich_help_panel=o.GRAPH)
     ] = None,
     task: Annotated[
         str | None,
@@ -196,6 +201,7 @@ def compile_command(
             fix_fp16=fix_fp16,
             check=check,
             disable=tuple(disable_pass or ()),
+            enable=tuple(enable_pass or ()),
         ),
         calib=tuple(calib or ()),
         ranges=ranges,

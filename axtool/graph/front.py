@@ -10,6 +10,7 @@ from pathlib import Path
 from axtool.errors import located
 from axtool.graph.load import Loaded, freeze_overridable, load_model
 from axtool.graph.load_sizes import check_sizes
+from axtool.graph.optimize import optimize
 from axtool.graph.passes import Cleaned, clean
 from axtool.graph.passes.checking import Checker
 from axtool.graph.signature import defaults_of, inputs_of, outputs_of
@@ -35,7 +36,8 @@ class Reading:
     permissive: bool = False
     fix_fp16: bool = False
     check: bool = False
-    disable: Sequence[str] = ()
+    disable: Sequence[str] = ()  # passes and optimisations to leave out
+    enable: Sequence[str] = ()  # optimisations that the target does not list
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def read_front(
     step("cleaning")
     check = Checker() if reading.check else None
     cleaned = clean(loaded.model, check=check, disable=reading.disable, takes=taken_ops(target))
+    cleaned = optimize(cleaned, target, disable=reading.disable, enable=reading.enable, check=check)
     _say(cleaned.notes, logging.INFO)
     step("splitting")
     graph = cleaned.model

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from axtool.errors import UsageError, nearest
 from axtool.graph.functions import attach
 from axtool.graph.passes.absorb_qdq import absorb_qdq
 from axtool.graph.passes.cancel_transposes import cancel_transposes
@@ -40,6 +39,7 @@ from axtool.graph.passes.simplify_pools import simplify_pools
 from axtool.graph.passes.tidy import drop_unused, inline_functions, lift_constants
 from axtool.graph.passes.widen_floats import widen_floats
 from axtool.graph.passes.work import Work, remove_unused
+from axtool.optimizations import check_names
 from axtool.types import QFormat
 
 ROUNDS = 4  # real graphs need one or two
@@ -118,7 +118,7 @@ def clean(
     leave out; an unknown name raises UsageError. `takes` are the ops that the device runs (`limits.taken_ops`): what
     would make an op beyond ONNX's small ones for a device that lacks it is left out.
     """
-    _known(disable)
+    check_names(disable, [step.name for step in PASSES])
     work = Work(model)
     infer_shapes(model)
     counts = {step.name: 0 for step in PASSES if step.name not in disable}
@@ -162,10 +162,3 @@ def _rounding(work: Work) -> ir.Model:
 def _given(work: Work) -> dict[str, QFormat]:
     live = {value for node in work.graph for value in (*node.inputs, *node.outputs)}
     return {value.name: fmt for value, fmt in work.given.items() if value.name and value in live}
-
-
-def _known(names: Sequence[str] | Collection[str]) -> None:
-    known = [step.name for step in PASSES]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"no pass is called '{name}'", hint=nearest(name, known), code="unknown-pass")
