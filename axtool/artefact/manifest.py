@@ -147,7 +147,7 @@ class SupportEntry(Strict):
 class TaskEntry(Strict):
     """What the outputs mean: the values that `axtool.runtime.task` reads."""
 
-    kind: Literal["classification", "detection", "pose", "segmentation", "semantic"]
+    kind: Literal["classification", "detection", "pose", "segmentation"]
     labels: list[str] = []
     softmax: bool = False
     decode: str | None = None

@@ -29,7 +29,7 @@ std::string lacking(const Layer &layer, const Box &tile, int64_t part, const std
     if (!empty(needs[i]) && !contains(v.box, needs[i]))
       return "operand " + std::to_string(i) + " needs " + to_string(needs[i]) + ", the view has " + to_string(v.box);
     const int bytes = number_bytes(layer, int(i));
-    const bool tensor = int(i) < tensor_reads(layer.op);
+    const bool tensor = int(i) < tensor_reads(layer);
     if (bytes > 1 && !empty(needs[i]) && (splits_numbers(v, needs[i], bytes) || (tensor && v.box.c % bytes)))
       return "operand " + std::to_string(i) + " begins inside a number";
   }
@@ -55,6 +55,8 @@ static void check_compute(const Command &c, const Layer &layer) {
     work *= double(layer.get("kernel", 0)) * double(layer.get("kernel", 1));
   if (layer.op == Op::conv || layer.op == Op::conv_transpose || layer.op == Op::wide_conv)
     work *= double(layer.in.c) / double(layer.get("group"));
+  if (layer.op == Op::matmul) work *= double(layer.in.c);
+  if (layer.op == Op::attention) work *= double(layer.get("keys")) * double(layer.in.c + layer.out.c) / double(layer.out.c);
   want(work < kMaxWork, name, ": more than 2^46 operations");
 }
 

@@ -71,6 +71,19 @@ static void cut_wide_mac(Step &step, int threads) {
   cut_grid(step, ceil_div(t.h, threads), t.w, t.n);
 }
 
+// matmul and attention: rows, each of them a whole one; b, keys and values are arranged for each piece anew.
+static void cut_products(Step &step, int threads) {
+  constexpr double kWorthAThread = 200000;  // products
+  const Box &t = step.tile;
+  const Layer &l = *step.layer;
+  const bool attention = l.op == Op::attention;
+  const double depth = attention ? double(l.get("keys")) * double(l.in.c + l.out.c) / double(l.out.c) : double(l.in.c);
+  if (depth * double(t.h * t.w * t.n) < kWorthAThread * threads) return cut_grid(step, t.h, t.w, t.n);
+  if (t.h >= threads) return cut_grid(step, ceil_div(t.h, threads), t.w, t.n);
+  const int64_t pieces = t.w >= 64 * threads ? 2 * threads : threads;  // of long ones: see mac_pieces
+  cut_grid(step, t.h, ceil_div(t.w, pieces), t.n);
+}
+
 void cut_step(Step &step, int threads, Isa isa) {
   const Box &t = step.tile;
   step.pieces.clear();
@@ -78,6 +91,7 @@ void cut_step(Step &step, int threads, Isa isa) {
   if (is_mac(step)) return cut_mac(step, threads, isa);
   if (step.layer && (step.layer->op == Op::wide_conv || step.layer->op == Op::wide_depthwise))
     return cut_wide_mac(step, threads);
+  if (step.layer && (step.layer->op == Op::matmul || step.layer->op == Op::attention)) return cut_products(step, threads);
   const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
   if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
   // multiples of 64 bytes from the beginning of the tile never cut a number

@@ -11,7 +11,7 @@
 
 namespace axtool {
 
-constexpr int kMaxReads = 4;
+constexpr int kMaxReads = 5;
 
 // A view with a pointer: `p` addresses element (box.y, box.x, box.c).
 template <class Byte>
@@ -52,10 +52,10 @@ struct OpInfo {
 };
 const OpInfo &op_info(Op op);
 
-// A command's operands: as many as `op_info(op).reads`, and the table of a MAC op with act 1.
+// A command's operands: as many as `op_info(op).reads`, and the table of a MAC op with act 1, or a mask.
 int reads_of(const Layer &layer);
 // How many reads of an op, from the first, are tensors.
-int tensor_reads(Op op);
+int tensor_reads(const Layer &layer);
 // Bytes of a number of a read, or of the result (read -1): int32 params and counts, tables; of a tensor what the fields
 // x_bytes, a_bytes, b_bytes and out_bytes say, 1 without them.
 int number_bytes(const Layer &layer, int read);
@@ -109,6 +109,6 @@ inline void copy_box(const Source &x, const Sink &y, const Box &from, const Box 
 extern const OpInfo conv_op, depthwise_op, conv_transpose_op, add_op, mul_op, concat_op, requantize_op, slice_op, pad_op,
     max_pool_op, avg_pool_op, resize_nearest_op, resize_linear_op, lut_op, transpose_op, reshape_op, depth_to_space_op,
     space_to_depth_op, wide_conv_op, wide_depthwise_op, wide_add_op, wide_mul_op, wide_requantize_op, wide_lut_op,
-    wide_avg_pool_op;
+    wide_avg_pool_op, matmul_op, attention_op;
 
 }  // namespace axtool

@@ -47,6 +47,10 @@ const std::vector<OpFields> &op_fields() {
       {"wide_requantize", wide(requantize, {"x_bytes", "out_bytes"})},
       {"wide_lut", {{"lo", 1}, {"hi", 1}, {"x_bytes", 1}, {"out_bytes", 1}}},
       {"wide_avg_pool", wide(avg_pool, {"x_bytes", "out_bytes"})},
+      {"matmul", {{"b", 3}, {"trans_b", 1}, {"zp_a", 1}, {"zp_b", 1}, {"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}}},
+      {"attention",
+       wide({}, {"heads", "keys", "mask", "zp_q", "zp_k", "m_s", "f_s", "zp_s", "zp_m", "m_m", "f_m", "zp_v", "m", "f",
+                 "out_zp", "form"})},
   };
   return table;
 }

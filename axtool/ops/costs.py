@@ -9,10 +9,10 @@ from axtool.types import Site
 
 
 def macs(site: Site) -> int:
-    """Multiply-accumulates of Conv, ConvTranspose, Gemm and MatMul; 0 for every other op and for unknown shapes."""
+    """Multiply-accumulates of Conv, ConvTranspose, Gemm, MatMul and Attention; 0 for other ops and unknown shapes."""
     try:
         return _macs(site)
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, ValueError):
         return 0
 
 
@@ -30,4 +30,7 @@ def _macs(site: Site) -> int:
         shape = shape_of(site, site.inputs[0])
         depth = shape[0] if site.attrs.get("transA", 0) else shape[-1]
         return prod(site.shapes[site.outputs[0]]) * depth
+    if site.op == "Attention":  # scores and context
+        (_, length, depth), (_, keys, made) = shape_of(site, site.inputs[0]), shape_of(site, site.inputs[2])
+        return length * keys * (depth + made)
     return 0

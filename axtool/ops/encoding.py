@@ -71,6 +71,16 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "kernel", "stride", "dilation", "pad", "pad_end", "include_pad", "zp", "out_zp", "lo", "hi",
             "x_bytes", "out_bytes",
         ),
+        # Products of two activations; heads are rows or lie side by side in channels (see `reference_attention`).
+        # reads: a (h, m, k), b (h or 1, k, n), with trans_b 1 (h or 1, n, k). `b` are the dims of b.
+        "matmul": ("b", "trans_b", "zp_a", "zp_b", "m", "f", "out_zp", "lo", "hi"),
+        # reads: q (1, l, c), k (1, keys, c), v (1, keys, out c), [mask (1, 1 or l, keys),] table (int16 (256,)).
+        # mask 0 none, 1 one row for all queries, 2 a row for each. form 0: the exponential is iterated, 1: looked up;
+        # the numbers are the same.
+        "attention": (
+            "heads", "keys", "mask", "zp_q", "zp_k", "m_s", "f_s", "zp_s", "zp_m", "m_m", "f_m", "zp_v", "m", "f",
+            "out_zp", "form",
+        ),
     }
 )  # fmt: skip
 WIDTHS: Mapping[str, int] = MappingProxyType(
@@ -84,6 +94,7 @@ OPCODES: Mapping[str, int] = MappingProxyType({name: code for code, name in enum
 KINDS = ("compute", "load", "store", "move")
 ENGINES = ("mac", "vector", "dma_read", "dma_write", "array")
 MEMORIES = ("ext", "ocm")
+PRODUCTS = ("matmul", "attention")  # of two activations
 MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise")
 
 

@@ -16,6 +16,9 @@ MOST_SIZE = 2**23  # of an axis
 MOST_REACH, MOST_PRODUCTS, MOST_BAND_BYTES = 2**30, 2**24, 2**28
 IN_WORDS = {2: "two", 4: "four"}
 NUMBER_BYTES: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # of ops whose operands are not of every size
+MOST_DEPTH = 2**15  # of a sum of products of two activations: it stays within int32
+MOST_KEYS = 2**18  # of a sum of exponentials with 12 fraction bits: within int32
+MOST_OPERAND_BYTES = 2**28
 ZERO_POINTS = {"x_zp": "x_bytes", "zp": "x_bytes", "zp_a": "a_bytes", "zp_b": "b_bytes", "out_zp": "out_bytes"}
 
 
@@ -81,7 +84,7 @@ def _counted(dims: Dims, size: int) -> Dims:
 
 def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
     """Rules that hold for a field wherever it appears."""
-    for name in ("x_zp", "out_zp", "zp", "zp_a", "zp_b", "value"):
+    for name in ("x_zp", "out_zp", "zp", "zp_a", "zp_b", "zp_q", "zp_k", "zp_s", "zp_m", "zp_v", "value"):
         if name in a and not -128 <= a[name] <= 127:
             yield f"{name} {a[name]} is not an int8"
     kind = {1: "int8", 2: "int16", 4: "int32"}[out_bytes(a)]
@@ -97,10 +100,10 @@ def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
     for name in ("pad", "pad_end", "before"):
         if not all(abs(value) <= LARGEST for value in a.get(name, ())):
             yield f"{name} {a[name]} is not a distance"
-    for m, f in (("m", "f"), ("m_a", "f_a"), ("m_b", "f_b")):
+    for m, f in (("m", "f"), ("m_a", "f_a"), ("m_b", "f_b"), ("m_s", "f_s"), ("m_m", "f_m")):
         if m in a and not (0 <= a[m] <= LARGEST and 0 <= a[f] <= 31):
             yield f"{m} {a[m]}, {f} {a[f]} is not a scale"
-    for name, most in (("act", 1), ("sub", 1), ("include_pad", 1), ("per_channel", 1)):
+    for name, most in (("act", 1), ("sub", 1), ("include_pad", 1), ("per_channel", 1), ("trans_b", 1)):
         if name in a and not 0 <= a[name] <= most:
             yield f"{name} {a[name]} is not 0..{most}"
 
@@ -115,6 +118,10 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
             yield from _concat(in_dims, out_dims, a["axis"], a["parts"])
         case "requantize" | "lut":
             yield from _same(in_dims, out_dims)
+        case "matmul":
+            yield from _matmul(in_dims, out_dims, a)
+        case "attention":
+            yield from _attention(in_dims, out_dims, a)
         case "max_pool" | "avg_pool":
             yield from _same(in_dims[2:], out_dims[2:])
         case "slice":
@@ -158,6 +165,39 @@ def _broadcast(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[
             yield f"operand {name} {a[name]} does not broadcast to {out_dims}"
     if any(out not in (left, right) for left, right, out in zip(a["a"], a["b"], out_dims, strict=True)):
         yield f"{a['a']} and {a['b']} do not make {out_dims}"
+
+
+def _matmul(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    (h, m, k), (bh, *sides) = in_dims, a["b"]
+    columns = out_dims[2]
+    yield from _same((h, m), out_dims[:2])
+    yield from _same(tuple(sides), (columns, k) if a["trans_b"] else (k, columns))
+    if bh not in (1, h):
+        yield f"{bh} matrices b for {h} matrices a"
+    if k > MOST_DEPTH:
+        yield f"{k} products in a sum, want at most 2^15"
+    if k * columns > MOST_OPERAND_BYTES:
+        yield "a matrix b of more than 2^28 bytes"
+
+
+def _attention(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    yield from _same(in_dims[:2], out_dims[:2])
+    heads, keys, given, made = a["heads"], a["keys"], in_dims[2], out_dims[2]
+    if in_dims[0] != 1:
+        yield f"queries in {in_dims[0]} rows, want 1"
+    if heads < 1 or given % heads or made % heads:
+        yield f"{given} and {made} channels do not divide into {heads} heads"
+        return
+    if given // heads > MOST_DEPTH:
+        yield f"{given // heads} products in a sum, want at most 2^15"
+    if not 1 <= keys <= MOST_KEYS:
+        yield f"{keys} keys, want 1..2^18"
+    if keys * max(given, made) > MOST_OPERAND_BYTES:
+        yield "keys or values of more than 2^28 bytes"
+    if not 0 <= a["mask"] <= 2:
+        yield f"mask {a['mask']} is not 0..2"
+    if not 0 <= a["form"] <= 1:
+        yield f"form {a['form']} is not 0..1"
 
 
 def _concat(in_dims: Dims, out_dims: Dims, axis: int, parts: tuple[int, ...]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from axtool.errors import nearest
 from axtool.ops import (
+    limits_attention,
     limits_chosen_mac,
     limits_chosen_moves,
     limits_chosen_values,
@@ -27,6 +28,7 @@ __all__ = ["FAMILIES", "ManualRow", "Reason", "choices", "device_ops", "manual",
 FAMILIES = (  # importing one registers it
     limits_common,
     limits_mac,
+    limits_attention,
     limits_elementwise,
     limits_pool,
     limits_movement,

@@ -25,6 +25,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Resize": ("mode", "coordinate", "nearest", "scales"),
         "Upsample": ("mode", "coordinate", "nearest", "scales"),
         "ReduceMean": ("axes", "keepdims"),
+        "Attention": ("heads", "scale"),
         "Transpose": ("perm",),
         "DepthToSpace": ("block", "mode"),
         "SpaceToDepth": ("block",),
@@ -33,7 +34,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 LONGEST_AXIS = 2**22  # an engine counts to 2^23 bytes along an axis, two for each element in int16
 # Ops whose inputs are all data; of every other op the first one is, and the rest have limits of their own.
-ALL_DATA = ("Add", "Sub", "Mul", "Div", "Concat", "Sum", "Max", "Min", "Mean")
+ALL_DATA = ("Add", "Sub", "Mul", "Div", "Concat", "Sum", "Max", "Min", "Mean", "MatMul", "Attention")
 SHAPE_ADVICE = "Fix the shape with --input-shape NAME:1,3,H,W or --dim NAME=N."
 
 

@@ -7,12 +7,28 @@ from axtool.target import Target
 from axtool.types import Site
 
 MAC = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+MOST_DEPTH = 2**15  # of `axtool.ops.legal`
 CONVS = ("Conv", "ConvTranspose")
+
+
+def is_pair(site: Site) -> bool:
+    """Whether a MatMul multiplies two activations."""
+    return site.op == "MatMul" and not any(name in site.constants for name in site.inputs)
+
+
+@limit("MatMul", advice="Split the sum in two MatMuls and add them.")
+def matmul_depth(site: Site, target: Target) -> str | None:
+    """A product of two activations sums at most 2^15 products, so that int32 holds it."""
+    depth = shape_of(site, site.inputs[0])[-1]
+    return f"there are {depth:,}" if is_pair(site) and depth > MOST_DEPTH else None
 
 
 @limit(*MAC, advice="Make the weights initializers; weights computed at run time stay on the host.")
 def constant_weights(site: Site, target: Target) -> str | None:
-    """Weights and bias are constants, and the data is the first input."""
+    """Weights and bias are constants, and the data is the first input; a MatMul may have two activations where the
+    formats of the target have fx32."""
+    if is_pair(site) and "fx32" in target.formats:
+        return None
     if site.inputs[0] in site.constants:
         return f"the first input, '{site.inputs[0]}', is the constant"
     for name in site.inputs[1:]:
@@ -85,7 +101,12 @@ def gemm_bias(site: Site, target: Target) -> str | None:
 
 @limit("MatMul", advice="Unsqueeze the operands to matrices, or split a batch of weights into several MatMuls.")
 def matmul_weights(site: Site, target: Target) -> str | None:
-    """MatMul takes one matrix of weights, [K, N]."""
+    """MatMul takes one matrix of weights, [K, N], or two activations of 3 or 4 dimensions with the same leading ones,
+    of which the second may have ones there."""
     shape = shape_of(site, site.inputs[1])
+    if is_pair(site):
+        left = shape_of(site, site.inputs[0])
+        good = 3 <= len(left) == len(shape) and all(n in (1, of) for n, of in zip(shape[:-2], left[:-2], strict=True))
+        return None if good else f"the operands have the shapes {left} and {shape}"
     good = len(shape) >= 2 and all(n == 1 for n in shape[:-2])
     return None if good else f"the weights have the shape {shape}"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops import reference_attention as attention
 from axtool.ops import reference_elementwise as elementwise
 from axtool.ops import reference_mac as mac
 from axtool.ops import reference_movement as movement
@@ -38,6 +39,8 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         "depth_to_space": movement.depth_to_space,
         "space_to_depth": movement.space_to_depth,
         **wide.WIDE,
+        "matmul": attention.matmul,
+        "attention": attention.attention,
     }
 )
 

@@ -17,6 +17,7 @@ from axtool.ops.reference_movement import permuted, reflected
 from axtool.types import Tile
 
 TABLE_BYTES = 1025 * 2
+EXP_TABLE_BYTES = 256 * 2
 WIDE_TABLE_BYTES = {1: 256 * 2, 2: 1025 * 4}  # of a wide_lut, by the bytes of its operand
 
 Line = tuple[int, int]  # (first, count) along an axis
@@ -33,7 +34,7 @@ def needed(job: Job, read: int) -> Tile:
     if job.op == "wide_lut" and read == 1:
         return flat_tile(0, WIDE_TABLE_BYTES[in_bytes(job.attrs)])
     box = _needed(in_numbers(job), read)
-    return grown(box, in_bytes(job.attrs, read)) if read < tensor_reads(job.op) else box
+    return grown(box, in_bytes(job.attrs, read)) if read < tensor_reads(job.op, job.attrs) else box
 
 
 def _needed(job: Job, read: int) -> Tile:
@@ -56,6 +57,10 @@ def _needed(job: Job, read: int) -> Tile:
             return _resize_box(job)
         case "requantize":
             return tile
+        case "matmul":
+            return _of_matmul(job, read)
+        case "attention":
+            return _of_attention(job, read)
         case _:
             return _movement_box(job)
 
@@ -65,21 +70,25 @@ def written(job: Job) -> Tile:
     return part_box(job) if job.op == "concat" else job.tile
 
 
-def reads_of(op: str, act: int = 0) -> int:
+def reads_of(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands a command of this op reads."""
-    counts = {"conv": 3, "depthwise": 3, "conv_transpose": 3, "add": 2, "mul": 2, "avg_pool": 2, "lut": 2}
-    return counts.get(narrow(op), 1) + (1 if act else 0)
+    flat = {"conv": 2, "depthwise": 2, "conv_transpose": 2, "avg_pool": 1, "lut": 1, "attention": 1}
+    return tensor_reads(op, attrs) + flat.get(narrow(op), 0) + (1 if attrs.get("act") else 0)
 
 
-def tensor_reads(op: str) -> int:
+def tensor_reads(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands, from the first, are tensors read in boxes; of a concat's command one."""
-    return 2 if narrow(op) in ("add", "mul") else 1
+    if op == "attention":
+        return 4 if attrs.get("mask") else 3
+    return 2 if narrow(op) in ("add", "mul", "matmul") else 1
 
 
 def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """Bytes of a number of an operand: int32 params and counts, tables of int16 or int32, else those of the tensor."""
-    if read < tensor_reads(op):
+    if read < tensor_reads(op, attrs):
         return in_bytes(attrs, read)
+    if op == "attention":
+        return 2
     if op == "wide_lut":
         return 2 * in_bytes(attrs)
     if narrow(op) == "avg_pool":
@@ -93,6 +102,33 @@ def span(source: NDArray[np.int64]) -> Line:
         return 0, 0
     low = int(source.min())
     return low, int(source.max()) - low + 1
+
+
+# ---- products of two activations ---------------------------------------------------------------------------------
+
+
+def _of_matmul(job: Job, read: int) -> Tile:
+    """The rows of a, all of their depth; the columns of b, of the rows' own matrix where each has one."""
+    tile, depth = job.tile, job.in_dims[2]
+    if read == 0:
+        return Tile(tile.y, tile.x, 0, tile.h, tile.w, depth)
+    y, h = (tile.y, tile.h) if job.attrs["b"][0] > 1 else (0, 1)
+    return Tile(y, tile.c, 0, h, tile.n, depth) if job.attrs["trans_b"] else Tile(y, 0, tile.c, h, depth, tile.n)
+
+
+def _of_attention(job: Job, read: int) -> Tile:
+    """The queries of the box, every key and value, of the heads that the box's channels belong to."""
+    tile, a = job.tile, job.attrs
+    table = tensor_reads(job.op, a)
+    if read == table:
+        return flat_tile(0, EXP_TABLE_BYTES)
+    if read == 3:
+        return Tile(0, tile.x if a["mask"] == 2 else 0, 0, 1, tile.w if a["mask"] == 2 else 1, a["keys"])
+    given, made = job.in_dims[2] // a["heads"], job.out_dims[2] // a["heads"]
+    first, end = tile.c // made, -(-(tile.c + tile.n) // made)
+    size = made if read == 2 else given
+    y, h = (tile.x, tile.w) if read == 0 else (0, a["keys"])
+    return Tile(0, y, first * size, 1, h, (end - first) * size)
 
 
 # ---- windows -----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from axtool.ops.limits_core import shape_of
 from axtool.ops.limits_elementwise import BINARY, IDENTITY, VARIADIC, slope_axis
+from axtool.ops.limits_mac import is_pair
 from axtool.ops.limits_movement import RESIZE, SHAPE_OPS, resize_factors
 from axtool.ops.unary import UNARY
 from axtool.target import Target
@@ -45,12 +46,13 @@ def why_not_wide(site: Site, name: str, target: Target) -> str:
         return f"{target.name} has no int16"
     if target.channel_multiple > 1 and target.channel_multiple % 2:
         return f"pixels of {target.name} are stored in multiples of {target.channel_multiple} bytes, an odd number"
-    fault = no_wide_form(site)
+    fault = _fault(site)
     return f"{site} {'makes' if name in site.outputs else 'reads'} '{name}': {fault}" if fault else ""
 
 
-def no_wide_form(site: Site) -> str:
-    """Why an op has no form for numbers of more than a byte; "" where it has one."""
+def _fault(site: Site) -> str:
+    if is_pair(site):
+        return "a product of two activations is for int8 only"
     if site.op in ALWAYS:
         return ""
     match site.op:

@@ -12,7 +12,7 @@ from axtool.ops.elements import in_bytes, narrow
 from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, dims_of, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
-from axtool.ops.regions import WIDE_TABLE_BYTES
+from axtool.ops.regions import EXP_TABLE_BYTES, WIDE_TABLE_BYTES
 from axtool.ops.tables import INTERP_ENTRIES
 from axtool.plan.check_wide import verify_numbers
 from axtool.plan.layout import stored_shape
@@ -26,6 +26,7 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "resize_nearest": (1, True), "resize_linear": (1, False), "lut": (1, False), "transpose": (1, True),
         "reshape": (1, True), "depth_to_space": (1, True), "space_to_depth": (1, True),
         "wide_conv": (1, False), "wide_depthwise": (1, False), "wide_add": (2, False), "wide_mul": (2, False),
+        "matmul": (2, False), "attention": (3, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
     }
 )  # fmt: skip
@@ -68,7 +69,7 @@ def _verify_layer(program: Program, layer: Layer) -> None:
     where = _where(layer)
     missing = set(FIELDS[layer.op]) ^ set(layer.attrs)
     _need(not missing, f"{where}: attributes {sorted(missing)} are missing or unknown")
-    boxes = len(layer.inputs) if layer.op == "concat" else OPERANDS[layer.op][0]
+    boxes = len(layer.inputs) if layer.op == "concat" else OPERANDS[layer.op][0] + bool(layer.attrs.get("mask"))
     flat = layer.inputs[boxes:]
     _need(len(layer.inputs) >= boxes > 0, f"{where} has {len(layer.inputs)} inputs")
     for name in layer.inputs[:boxes]:
@@ -95,9 +96,23 @@ def _verify_row(program: Program, layer: Layer) -> None:
         check_layer(op, in_dims, out_dims, attrs)
     except ValueError as error:
         raise ValueError(f"{_where(layer)}: {error}") from None
-    if narrow(layer.op) in ("add", "mul"):
+    if narrow(layer.op) in ("add", "mul", "matmul"):
         have = program.tensors[layer.inputs[1]].numbers
         _need(tuple(attrs["b"]) == have, f"{_where(layer)}: b is {attrs['b']}, its tensor {have}")  # type: ignore[arg-type]
+    if layer.op == "attention":
+        _verify_attention(program, layer)
+
+
+def _verify_attention(program: Program, layer: Layer) -> None:
+    """Keys, values and mask are as large as the row says."""
+    a, names = layer.attrs, layer.inputs
+    (_, length, depth), (_, _, made) = (program.tensors[name].numbers for name in (names[0], layer.outputs[0]))
+    wants = [(1, a["keys"], depth), (1, a["keys"], made)]
+    if a["mask"]:
+        wants.append((1, length if a["mask"] == 2 else 1, a["keys"]))
+    for name, want in zip(names[1 : 1 + len(wants)], wants, strict=True):
+        have = program.tensors[name].numbers
+        _need(have == want, f"{_where(layer)}: '{name}' is {have}, want {want}")
 
 
 def _verify_parts(program: Program, layer: Layer) -> None:
@@ -133,6 +148,8 @@ def _constant_bytes(program: Program, layer: Layer) -> list[int]:
         return [256 * (cin if a["per_channel"] else 1)]
     if layer.op == "wide_lut":
         return [WIDE_TABLE_BYTES[in_bytes(a)]]
+    if layer.op == "attention":
+        return [EXP_TABLE_BYTES]
     return [-1] if narrow(layer.op) == "avg_pool" else []
 
 

@@ -45,7 +45,8 @@ def choose_group(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Tili
         if _bytes(full) <= room:
             return full
     best: tuple[Tiling, ...] | None = None
-    for n in _halves(jobs[0].dims[2], channel_unit(jobs[0]), BLOCK):
+    unit = channel_unit(jobs[0])
+    for n in _halves(jobs[0].dims[2], unit, max(1, BLOCK // unit) * unit):
         found = [
             tilings
             for size in _areas(jobs[0], n, staged, room, jobs)

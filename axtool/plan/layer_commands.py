@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from axtool.ops.encoding import MAC_OPS
+from axtool.ops.encoding import MAC_OPS, PRODUCTS
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.plan.order import padded
 from axtool.plan.tile_boxes import Step, TileJob, staged_pixel
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def engine_of(op: str) -> Engine:
     """The part of the chip that runs an op."""
-    if op in MAC_OPS:
+    if op in (*MAC_OPS, *PRODUCTS):
         return "mac"
     return "array" if op in (*COPIES, *GATHERS) else "vector"
 

@@ -85,7 +85,7 @@ def wanted_layout(site: Site) -> Layout | None:
     rank = len(shape_of(site, site.inputs[0]))
     if site.op in IMAGE_OPS:
         return layout_for(rank, FIRST)
-    if site.op in ("MatMul", "Gemm"):
+    if site.op in ("MatMul", "Gemm", "Attention"):
         return LAST
     if site.op == "ReduceMean":
         return layout_for(rank, FIRST if max(site.attrs["axes"]) == rank - 1 else LAST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from axtool.ops.attention import attention_room
 from axtool.ops.elements import in_bytes, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, dims_of
 from axtool.ops.regions import TABLE_BYTES, tensor_reads
@@ -25,6 +26,7 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
       window) with one accumulator for each lane of output channels and the finished outputs, or the input of two
       steps with an accumulator for every output channel, whichever is less: int32, int64 behind an input of 16 bits;
     - of any other layer two channels of each operand, under its pixel, and of the output;
+    - of an attention what `axtool.ops.attention` says, of a product of two activations what a MAC layer keeps;
     - a table that it looks up: whole, or of a larger one than that of int8 functions one of equal parts, which pass by
       and of which each element picks what it wants; of one for each channel that of two.
 
@@ -37,13 +39,15 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
         made = min(made, array.output_channels)
     found = {name: _table_bytes(layer, program, name, made) for name in layer.inputs[boxed_inputs(layer) :]}
     under = _under(layer)
-    if layer.op not in MAC_OPS:
-        operands = layer.inputs[: tensor_reads(layer.op)]
+    if layer.op == "attention":
+        return _of_attention(layer, program, target)
+    if layer.op not in (*MAC_OPS, "matmul"):
+        operands = layer.inputs[: tensor_reads(layer.op, attrs)]
         for index, name in enumerate(operands):
             found[name] = found.get(name, 0) + IN_FLIGHT * under * in_bytes(attrs, index)
         found[out] = IN_FLIGHT * out_bytes(attrs) + (4 if narrow(layer.op) == "avg_pool" else 0)
         return found
-    source, weights = layer.inputs[0], layer.inputs[1]
+    source, weights = layer.inputs[:2]
     depth, all_read = _depths(layer, program, made)
     step = min(array.input_channels, depth)
     accumulator = 8 if in_bytes(attrs) == 2 else 4
@@ -54,6 +58,17 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
     }
     streamed = {source: IN_FLIGHT * step * in_bytes(attrs), out: accumulator * made}
     return found | (whole if sum(whole.values()) <= sum(streamed.values()) else streamed)
+
+
+def _of_attention(layer: Layer, program: Program, target: Target) -> dict[str, int]:
+    """The row of scores, of one head, is booked on the keys."""
+    a, names = layer.attrs, layer.inputs
+    depth, made = (program.tensors[name].numbers[2] // int(a["heads"]) for name in (names[0], layer.outputs[0]))
+    lanes, sizes = target.array.input_channels, {"number": in_bytes(a), "out": out_bytes(a)}
+    room = attention_room(int(a["keys"]), depth, made, lanes, mask=bool(a["mask"]), **sizes)
+    parts_ = {names[0]: room.query, layer.outputs[0]: room.result, names[-1]: room.table}
+    parts_[names[1]] = parts_.get(names[1], 0) + room.row + room.streamed
+    return parts_
 
 
 def local_bytes(layer: Layer, program: Program, target: Target, channels: int) -> int:
@@ -74,6 +89,8 @@ def _depths(layer: Layer, program: Program, made: int) -> tuple[int, int]:
     channels = dims_of(program.tensors[layer.inputs[0]].shape)[2] // in_bytes(layer.attrs)
     if narrow(layer.op) == "depthwise":
         return 1, min(channels, made)
+    if layer.op == "matmul":
+        return channels, channels
     depth = channels // int(layer.attrs["group"])
     share = dims_of(program.tensors[layer.outputs[0]].shape)[2] // out_bytes(layer.attrs) // int(layer.attrs["group"])
     return depth, min(channels, depth * ceil(made / share))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from axtool.ops.precise import PRECISE, moves_whole
 from axtool.ops.unary import UNARY
 from axtool.plan.layout import LAST, infer_layouts
 from axtool.plan.lower_activation import lower_prelu, lower_unary
+from axtool.plan.lower_attention import lower_attention, lower_product
 from axtool.plan.lower_builder import Builder
 from axtool.plan.lower_elementwise import lower_batch_norm, lower_binary
 from axtool.plan.lower_mac import lower_conv, lower_conv_transpose, lower_matmul
@@ -32,18 +32,19 @@ from axtool.plan.lower_pool import (
     lower_resize,
 )
 from axtool.target import Target
-from axtool.types import Precision, Program, QFormat, Quantization, Site
+from axtool.types import Program, QFormat, Quantization, Site
 
 IDENTITIES = ("Identity", "Dropout", "Sum", "Max", "Min", "Mean", "Concat")  # with one input that has elements
-Lowering = Callable[[Builder, Site], None]
-LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
+LOWERINGS: Mapping[str, Callable[[Builder, Site], None]] = MappingProxyType(
     dict.fromkeys(UNARY, lower_unary)
     | dict.fromkeys(("Add", "Sub", "Mul", "Div", "Sum"), lower_binary)
-    | dict.fromkeys(("Gemm", "MatMul"), lower_matmul)
     | dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), lower_reshape)
     | dict.fromkeys(("Resize", "Upsample"), lower_resize)
     | dict.fromkeys(("GlobalAveragePool", "ReduceMean"), lower_mean)
     | {
+        "Gemm": lower_matmul,
+        "MatMul": lower_product,
+        "Attention": lower_attention,
         "Conv": lower_conv,
         "ConvTranspose": lower_conv_transpose,
         "BatchNormalization": lower_batch_norm,
@@ -60,8 +61,6 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
         "SpaceToDepth": lower_space_to_depth,
     }
 )
-# Of sites that compute in fx32 and fp16; what only moves numbers is above.
-PRECISE_LOWERINGS: Mapping[str, Mapping[str, Lowering]] = MappingProxyType({"fx32": {}, "fp16": {}})
 
 
 def lower(
@@ -108,17 +107,8 @@ def lowered(
     for site in sites:
         if site.index not in b.fused:
             b.current = (site,)
-            (lower_identity if _is_identity(site) else _lowering_of(site, b.precision(site)))(b, site)
+            (lower_identity if _is_identity(site) else LOWERINGS[site.op])(b, site)
     return b
-
-
-def _lowering_of(site: Site, precision: Precision) -> Lowering:
-    if precision not in PRECISE or moves_whole(site):
-        return LOWERINGS[site.op]
-    lowering = PRECISE_LOWERINGS[precision].get(site.op)
-    if lowering is None:
-        raise ValueError(f"{site} has no form in {precision}")
-    return lowering
 
 
 def without_identities(

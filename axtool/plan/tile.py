@@ -82,7 +82,7 @@ def level_size(job: TileJob, level: int) -> Size:
     h, w, c = job.dims
     rows, columns = array_tile(job.dims, job.target)
     unit = channel_unit(job)
-    block = max(unit, BLOCK)
+    block = max(1, BLOCK // unit) * unit
     quarter = max(4 * block, -(-c // 4 // unit) * unit)
     sizes = (
         (rows, w, c),

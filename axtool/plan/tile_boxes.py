@@ -161,10 +161,12 @@ def channel_parts(jobs: Sequence[TileJob], box: Tile) -> list[tuple[int, int]]:
 
 
 def channel_unit(job: TileJob) -> int:
-    """Output channels, in bytes, that a box must not split: a number, in MAC ops a block of weights, or a group whose
-    blocks begin inside others.
+    """Output channels, in bytes, that a box must not split: a number, a head of an attention, in MAC ops a block of
+    weights, or a group whose blocks begin inside others.
     """
     size = out_bytes(job.layer.attrs)
+    if "heads" in job.layer.attrs:
+        return job.dims[2] // int(job.layer.attrs["heads"])
     if job.layer.op not in MAC_OPS:
         return size
     channels = job.dims[2] // size

@@ -11,7 +11,7 @@ from axtool.types import Layer, Program, Tile
 
 def boxed_inputs(layer: Layer) -> int:
     """How many of a layer's inputs are tensors read in boxes; the rest are flat constants."""
-    return len(layer.inputs) if layer.op == "concat" else tensor_reads(layer.op)
+    return len(layer.inputs) if layer.op == "concat" else tensor_reads(layer.op, layer.attrs)
 
 
 def job_of(layer: Layer, program: Program, box: Tile, part: int = 0) -> Job:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from axtool.ops.encoding import MAC_OPS
+from axtool.ops.encoding import MAC_OPS, PRODUCTS
 from axtool.plan.memory import align, peak, place
 from axtool.plan.order import activation_bytes, activations, lifetimes, padded
 from axtool.plan.tile_needs import boxed_inputs, whole_box
@@ -43,7 +43,7 @@ def _commands(program: Program, at: int, layer: Layer, slots: dict[str, Slot], t
     box = whole_box(program, layer.outputs[0])
     write = _view(program, layer.outputs[0], slots[layer.outputs[0]], target)
     parts = [(view,) for view in views] if layer.op == "concat" else [tuple(views)]
-    engine = "mac" if layer.op in MAC_OPS else "vector"
+    engine = "mac" if layer.op in (*MAC_OPS, *PRODUCTS) else "vector"
     for part, reads in enumerate(parts):
         yield Command("compute", engine, at, box, reads, (write,), part)  # type: ignore[arg-type]
 

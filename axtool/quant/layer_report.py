@@ -137,11 +137,9 @@ def _ties(
 
 def _could_be_int16(stage: Stage, sites: Sequence[Site], target: Target) -> Iterator[str]:
     """Tensors whose group of one format can be int16."""
-    roots = set(candidates(sites, stage.inputs, stage.outputs, target, stage.given, stage.precision))
+    roots = set(candidates(sites, stage.inputs, stage.outputs, target, stage.given))
     yield from (
-        name
-        for name, root in tie(sites, stage.inputs, stage.outputs, stage.given, stage.precision).root.items()
-        if root in roots
+        name for name, root in tie(sites, stage.inputs, stage.outputs, stage.given).root.items() if root in roots
     )
 
 

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from axtool.errors import UsageError, nearest, plural
-from axtool.ops.precise import NOTHING
 from axtool.ops.wide import why_not_wide
 from axtool.quant.ties import Ties, tie
 from axtool.target import Target
-from axtool.types import Precision, Site
+from axtool.types import Site
 
 
 def candidates(
-    sites: Sequence[Site],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    target: Target,
-    given: Collection[str] = (),
-    precision: Mapping[str, Precision] = NOTHING,
+    sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str], target: Target, given: Collection[str] = ()
 ) -> tuple[str, ...]:
     """The roots of the groups that can be int16, in graph order. Naming any tensor of a group makes it so."""
-    ties = tie(sites, inputs, outputs, given, precision)
+    ties = tie(sites, inputs, outputs, given)
     faults = _faults(sites, ties, target)
-    kept = ties.precise.union(ties.root[name] for name in given if name in ties.root)
+    kept = {ties.root[name] for name in given if name in ties.root}
     return tuple(root for root in dict.fromkeys(ties.root.values()) if root not in faults and root not in kept)
 
 

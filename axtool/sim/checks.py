@@ -105,7 +105,7 @@ def _check_compute(command: Command, layer: LayerRow) -> None:
     tile = command.tile
     if is_empty(tile) or not contains(whole(layer.out_dims), tile):
         raise ValueError(f"{layer.op}: the box {_box(tile)} is not in the output {layer.out_dims}")
-    reads = reads_of(layer.op, layer.attrs.get("act", 0))
+    reads = reads_of(layer.op, layer.attrs)
     if len(command.reads) != reads or len(command.writes) != 1:
         raise ValueError(f"{layer.op}: {len(command.reads)} reads and {len(command.writes)} writes, want {reads} and 1")
     parts = len(layer.attrs["parts"]) // 4 if layer.op == "concat" else 1
@@ -129,7 +129,7 @@ def _check_compute(command: Command, layer: LayerRow) -> None:
         if not contains(view.tile, want):
             raise ValueError(f"{layer.op}: operand {index} needs {_box(want)}, the view has {_box(view.tile)}")
         size_in = number_bytes(layer.op, index, layer.attrs)
-        if _cuts_number(view, want, size_in) or (index < tensor_reads(layer.op) and view.tile.c % size_in):
+        if _cuts_number(view, want, size_in) or (index < tensor_reads(layer.op, layer.attrs) and view.tile.c % size_in):
             raise ValueError(f"{layer.op}: operand {index} begins inside a number")
 
 

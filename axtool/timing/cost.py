@@ -13,14 +13,16 @@ from math import ceil
 
 from axtool.ops.boxes import Job, is_empty
 from axtool.ops.elements import in_bytes, in_numbers, is_sized, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.encoding import MAC_OPS, PRODUCTS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
 from axtool.target import DEFAULT_COSTS, Target
 from axtool.timing.array import WINOGRAD_WEIGHTS, array_fills, hops, saved, takes_winograd, weight_factor, work
+from axtool.timing.cost_products import product_cycles
 from axtool.types import Layer, Program, Tile
 
-PLACELESS = ("add", "mul", "lut", "requantize", "transpose")  # a box needs as much of its inputs wherever it lies
+# A box of these needs as much of its inputs wherever it lies.
+PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS)
 KIB = 1024
 OUTPUT = -1  # stands for the output among the operands of a command; inputs have their index
 WEIGHTS = 1  # the operand of a MAC layer that holds its weights
@@ -94,10 +96,12 @@ class CostModel:
     def macs(self, at: int) -> int:
         """Multiply-accumulates of layer `at` by definition: rows that a cascade makes twice count once."""
         layer, (ins, out) = self.program.layers[at], self._dims[at]
+        job = Job(layer.op, ins[0], out, layer.attrs, Tile(0, 0, 0, *out))
+        if layer.op in PRODUCTS:
+            return product_cycles(_counted(job), self.target.array, self._costs).macs
         if layer.op not in MAC_OPS:
             return 0
-        job = Job(layer.op, ins[0], out, layer.attrs, Tile(0, 0, 0, *out))
-        return _macs(layer, in_numbers(job) if is_sized(job.attrs) else job, self._depth(layer, ins[0][2]))
+        return _macs(layer, _counted(job), self._depth(layer, ins[0][2]))
 
     def _depth(self, layer: Layer, channels: int) -> int:
         """Input channels, in numbers, that one output channel reads; `channels` of the input, in bytes."""
@@ -112,6 +116,8 @@ class CostModel:
         port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + boxes * self._costs["flow"])
         if layer.op in MAC_OPS:
             return self._mac(layer, job, port_bytes, port, inside)
+        if layer.op in PRODUCTS:
+            return self._product(job, port_bytes, port)
         compute, pipelined = self._compute(layer, tile, part), self.target.engines.pipelined
         if layer.op in COPIES or layer.op in GATHERS:
             port = max(port, self._moved(layer, tile)) if port else 0  # no copy is faster than the port
@@ -130,7 +136,7 @@ class CostModel:
         passes = costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
         depth = self._depth(layer, job.in_dims[2])
         factor = WINOGRAD_WEIGHTS if takes_winograd(layer, depth, target.array) else 1.0
-        job = in_numbers(job) if is_sized(job.attrs) else job
+        job = _counted(job)
         tile, outputs = job.tile, self._tiles(job.tile) * job.tile.n
         todo = work(layer, tile, depth, job.out_dims[2], target.array)
         mac = ceil(todo.fills * todo.channels * (todo.steps * passes + costs["mac_drain"]))
@@ -153,6 +159,19 @@ class CostModel:
             array=shifts + entering,
             blocks=blocks,
             pipelined=target.engines.pipelined,
+        )
+
+    def _product(self, job: Job, port_bytes: int, port: int) -> Cost:
+        """Two activations: transfers run beside the MACs."""
+        work = product_cycles(_counted(job), self.target.array, self._costs)
+        return Cost(
+            mac=work.mac,
+            compute=work.compute,
+            data_ocm=max(0, port - work.mac),
+            macs=work.macs,
+            port_bytes=port_bytes,
+            port=port,
+            pipelined=self.target.engines.pipelined,
         )
 
     def _compute(self, layer: Layer, tile: Tile, part: int) -> int:
@@ -186,12 +205,15 @@ class CostModel:
     ) -> tuple[int, int]:
         """Boxes and bytes between on-chip memory and array: each operand's and the output's, unless they stay inside.
 
-        A box counts as whole tiles of the array, unless it is one pixel.
+        A box counts as whole tiles of the array, unless it is one pixel or passes by all elements, as keys do.
         """
-        reads = range(tensor_reads(layer.op))
+        reads = range(tensor_reads(layer.op, layer.attrs))
         crossing = [i for i in reads if (job.part if layer.op == "concat" else i) not in inside]
-        boxes = [*(needed(job, index) for index in crossing), *([] if OUTPUT in inside else [job.tile])]
-        sizes = [self._box_bytes(box) for box in boxes if not is_empty(box)]
+        boxes = [(needed(job, index), index > 0 and layer.op in PRODUCTS) for index in crossing]
+        boxes += [] if OUTPUT in inside else [(job.tile, False)]
+        sizes = [
+            box.h * box.w * box.n if passes else self._box_bytes(box) for box, passes in boxes if not is_empty(box)
+        ]
         return len(sizes), sum(sizes)
 
     def _box_bytes(self, box: Tile) -> int:
@@ -211,6 +233,11 @@ def _exposed(entering: int, mac: int, blocks: int) -> int:
     if not blocks:
         return 0
     return ceil(entering / blocks + (blocks - 1) * max(0.0, (entering - mac) / blocks))
+
+
+def _counted(job: Job) -> Job:
+    """The job in numbers."""
+    return in_numbers(job) if is_sized(job.attrs) else job
 
 
 def _dims(layer: Layer, program: Program) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:

@@ -82,7 +82,7 @@ def _readers(program: Program) -> dict[str, set[int]]:
 
 def _read_indexes(layer: Layer, command: Command) -> tuple[int, ...]:
     """Indexes of the inputs that a command reads through the port."""
-    return (command.part,) if layer.op == "concat" else tuple(range(tensor_reads(layer.op)))
+    return (command.part,) if layer.op == "concat" else tuple(range(tensor_reads(layer.op, layer.attrs)))
 
 
 def _job(program: Program, layer: Layer, command: Command) -> Job:

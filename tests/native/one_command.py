@@ -72,7 +72,7 @@ class Memory:
 def same_bytes(job: Job, memory: Memory, flat: dict[int, NDArray[Any]]) -> None:
     """Build the views of one command, run it on both engines and every instruction set, compare both memories."""
     reads = []
-    for index in range(reads_of(job.op, job.attrs.get("act", 0))):
+    for index in range(reads_of(job.op, job.attrs)):
         box = needed(job, index)
         if index in flat:
             data = np.ascontiguousarray(flat[index]).reshape(-1).view(np.uint8)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
 from axtool.ops.elements import is_wide, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS
+from axtool.ops.encoding import MAC_OPS, PRODUCTS
 from axtool.ops.packing import fold_bias, outputs_first, pack_conv_weights, pack_depthwise, pack_params
 from axtool.types import Tile
 
@@ -48,8 +48,12 @@ def whole_box(array: NDArray[Any]) -> Box:
 
 def random_case(op: str, seed: int) -> Case:
     """A small layer of `op`; the same one for the same seed."""
+    if op in PRODUCTS:
+        from tests.ops.product_cases import product_case  # it is made of the dice here
+
+        return product_case(Dice(op, seed))
     if not is_wide(op):
-        return _MAKERS[op](_Dice(op, seed))
+        return _MAKERS[op](Dice(op, seed))
     from tests.ops.wide_cases import widened  # it is made of the cases here
 
     return widened(random_case(narrow(op), seed), seed)
@@ -70,7 +74,9 @@ def random_tile(case: Case, seed: int) -> Tile:
     return Tile(y, x, c * number, h, w, n * number)
 
 
-class _Dice:
+class Dice:
+    """Random numbers of a case; the same ones for the same op and seed."""
+
     def __init__(self, op: str, seed: int) -> None:
         self.op, self.rng = op, np.random.default_rng([seed, len(op)])
 
@@ -100,7 +106,7 @@ class _Dice:
         return {"lo": lo, "hi": hi} if self.between(0, 2) == 0 else {"lo": -128, "hi": 127}
 
 
-def _windows(d: _Dice, largest_pad: int = 4) -> dict[str, Any]:
+def _windows(d: Dice, largest_pad: int = 4) -> dict[str, Any]:
     return {
         "kernel": d.pair(1, 4),
         "stride": d.pair(1, 3),
@@ -113,7 +119,7 @@ def _sliding(size: int, k: int, s: int, d: int, before: int, after: int) -> int:
     return max((size + before + after - (k - 1) * d - 1) // s + 1, 1)
 
 
-def _mac(d: _Dice) -> Case:
+def _mac(d: Dice) -> Case:
     a = _windows(d)
     group = d.pick((1, 1, 2, 3))
     h, w = d.pick(SIZES), d.pick(SIZES)
@@ -150,7 +156,7 @@ def _mac(d: _Dice) -> Case:
     return Case(d.op, (h, w, cin), (*out, cout), a, tuple(operands), weights, bias)
 
 
-def _binary(d: _Dice) -> Case:
+def _binary(d: Dice) -> Case:
     out = d.dims()
     a = tuple(d.pick((size, size, 1)) for size in out)
     b = tuple(d.pick((size, 1)) if left == size else size for size, left in zip(out, a, strict=True))
@@ -163,7 +169,7 @@ def _binary(d: _Dice) -> Case:
     return Case(d.op, a, out, attrs, (d.array(*a), d.array(*b)))
 
 
-def _concat(d: _Dice) -> Case:
+def _concat(d: Dice) -> Case:
     base, axis = d.dims(), d.between(0, 2)
     sizes = [d.pick(CHANNELS) for _ in range(d.between(1, 4))]
     parts: list[int] = []
@@ -175,18 +181,18 @@ def _concat(d: _Dice) -> Case:
     return Case(d.op, shapes[0], out, attrs, tuple(d.array(*shape) for shape in shapes))
 
 
-def _requantize(d: _Dice) -> Case:
+def _requantize(d: Dice) -> Case:
     dims, (m, f) = d.dims(), d.scale(1.0)
     return Case(d.op, dims, dims, {"zp": d.zp(), "m": m, "f": f, "out_zp": d.zp(), **d.clamp()}, (d.array(*dims),))
 
 
-def _lut(d: _Dice) -> Case:
+def _lut(d: Dice) -> Case:
     dims, per_channel = d.dims(), d.between(0, 1)
     table = d.array(256 * (dims[2] if per_channel else 1))
     return Case(d.op, dims, dims, {"per_channel": per_channel}, (d.array(*dims), table))
 
 
-def _slice(d: _Dice) -> Case:
+def _slice(d: Dice) -> Case:
     dims, picked = d.dims(), []
     for size in dims:
         step, start = d.pick((1, 1, 2, 3, -1, -2)), d.between(0, size - 1)
@@ -196,14 +202,14 @@ def _slice(d: _Dice) -> Case:
     return Case(d.op, dims, out, {"start": start, "step": step}, (d.array(*dims),))
 
 
-def _pad(d: _Dice) -> Case:
+def _pad(d: Dice) -> Case:
     dims = d.dims()
     before = tuple(d.between(-1, 3) for _ in dims)
     out = tuple(max(size + b + d.between(-1, 3), 1) for size, b in zip(dims, before, strict=True))
     return Case(d.op, dims, out, {"before": before, "mode": d.between(0, 2), "value": d.zp()}, (d.array(*dims),))
 
 
-def _pool(d: _Dice) -> Case:
+def _pool(d: Dice) -> Case:
     dims, a = d.dims(), _windows(d, 2)
     after = d.pair(0, 3)  # what ceil_mode adds as well
     sizes = zip(dims[:2], a["kernel"], a["stride"], a["dilation"], a["pad"], after, strict=True)
@@ -216,7 +222,7 @@ def _pool(d: _Dice) -> Case:
     return Case(d.op, dims, out, a, (d.array(*dims), np.array(rows, np.int32).reshape(-1)))
 
 
-def _resize(d: _Dice) -> Case:
+def _resize(d: Dice) -> Case:
     dims, factor = d.dims(), d.pair(1, 4)
     out = (dims[0] * factor[0], dims[1] * factor[1], dims[2])
     a: dict[str, Any] = {"factor": factor}
@@ -226,12 +232,12 @@ def _resize(d: _Dice) -> Case:
     return Case(d.op, dims, out, a, (d.array(*dims),))
 
 
-def _transpose(d: _Dice) -> Case:
+def _transpose(d: Dice) -> Case:
     dims, perm = d.dims(), tuple(int(axis) for axis in d.rng.permutation(3))
     return Case(d.op, dims, tuple(dims[axis] for axis in perm), {"perm": perm}, (d.array(*dims),))
 
 
-def _reshape(d: _Dice) -> Case:
+def _reshape(d: Dice) -> Case:
     dims, out, left = d.dims(), [], 0
     left = dims[0] * dims[1] * dims[2]
     for _ in range(2):
@@ -240,7 +246,7 @@ def _reshape(d: _Dice) -> Case:
     return Case(d.op, dims, (*out, left), {}, (d.array(*dims),))
 
 
-def _blocks(d: _Dice) -> Case:
+def _blocks(d: Dice) -> Case:
     (h, w, c), block = d.dims(), d.between(1, 3)
     deep, wide = (h, w, c * block * block), (h * block, w * block, c)
     if d.op == "depth_to_space":

@@ -12,7 +12,7 @@ const OpInfo &op_info(Op op) {
       &requantize_op, &slice_op,   &pad_op,            &max_pool_op,      &avg_pool_op,      &resize_nearest_op,
       &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op,
       &wide_conv_op, &wide_depthwise_op, &wide_add_op, &wide_mul_op,     &wide_requantize_op, &wide_lut_op,
-      &wide_avg_pool_op};
+      &wide_avg_pool_op, &matmul_op, &attention_op};
   return *table[size_t(op)];
 }
 
@@ -21,10 +21,15 @@ static bool is_mac(Op op) {
          op == Op::wide_depthwise;
 }
 
-int reads_of(const Layer &layer) { return op_info(layer.op).reads + (is_mac(layer.op) && layer.get("act") ? 1 : 0); }
+int reads_of(const Layer &layer) {
+  const bool one_more = is_mac(layer.op) ? layer.get("act") : layer.op == Op::attention && layer.get("mask");
+  return op_info(layer.op).reads + (one_more ? 1 : 0);
+}
 
-int tensor_reads(Op op) {
-  switch (op) {
+int tensor_reads(const Layer &layer) {
+  switch (layer.op) {
+    case Op::attention: return layer.get("mask") ? 4 : 3;
+    case Op::matmul:
     case Op::add:
     case Op::mul:
     case Op::wide_add:
@@ -64,11 +69,12 @@ static int tensor_bytes(const Layer &layer, int read) {
 }
 
 int number_bytes(const Layer &layer, int read) {
-  if (read < tensor_reads(layer.op)) return tensor_bytes(layer, read);
+  if (read < tensor_reads(layer)) return tensor_bytes(layer, read);
   if (is_mac(layer.op)) return read == 1 ? 1 : read == 2 ? 4 : 2;
   switch (layer.op) {
     case Op::avg_pool:
     case Op::wide_avg_pool: return 4;
+    case Op::attention: return 2;
     case Op::wide_lut: return 2 * int(layer.get("x_bytes"));
     default: return 1;
   }
