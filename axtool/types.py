@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["int8", "int16", "int32", "fx32", "fp16", "float32"]
+Precision = Literal["int8", "int16", "fx32", "fp16"]  # of a site: what it computes in
 Memory = Literal["ext", "ocm"]
 Layout = Literal["channel_first", "channel_last"]
 
@@ -76,10 +77,10 @@ class QFormat:
 class Tensor:
     """What a value on the device is: never its numbers.
 
-    `shape` is the stored shape (n, h, w, c), n = 1, in bytes: a number of int16 is two channels, the low byte first.
-    Constants keep the shape of their array. `layout` says how the ONNX tensor of shape `onnx_shape` maps to it:
-    channel_first is (n, c, *spatial), channel_last is (…, c); missing spatial axes are ones in front (a rank-2 (n, c)
-    is (n, 1, 1, c)).
+    `shape` is the stored shape (n, h, w, c), n = 1, in bytes: a number of int16 or fp16 is two channels, one of fx32
+    four, the low byte first. Constants keep the shape of their array. `layout` says how the ONNX tensor of shape
+    `onnx_shape` maps to it: channel_first is (n, c, *spatial), channel_last is (…, c); missing spatial axes are ones
+    in front (a rank-2 (n, c) is (n, 1, 1, c)).
     """
 
     name: str
@@ -134,7 +135,11 @@ class Weights:
 
 @dataclass(frozen=True)
 class Quantization:
-    """The numbers of one device stage: a format and a range for each activation, weights by output tensor name."""
+    """The numbers of one device stage: a format and a range for each activation, weights by output tensor name.
+
+    `precision` is by the first output of a site: "fx32" or "fp16"; any other site computes in int8 or int16, as its
+    formats say. `read_as` is the int8 format in which such a site reads a tensor that is stored in fx32 or fp16.
+    """
 
     formats: Mapping[str, QFormat]
     ranges: Mapping[str, tuple[float, float]]
@@ -143,6 +148,8 @@ class Quantization:
     reasons: Mapping[str, str] = field(default_factory=dict)  # why a tensor has its format, by tensor
     given: frozenset[str] = frozenset()  # tensors that a quantized model rounds: no layer may swallow them
     warnings: tuple[str, ...] = ()  # what was given up so that the numbers fit
+    precision: Mapping[str, Precision] = field(default_factory=dict)
+    read_as: Mapping[str, QFormat] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

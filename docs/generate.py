@@ -190,7 +190,7 @@ OPERATOR_GROUPS: Mapping[str, tuple[str, ...]] = {  # modules of axtool.runtime.
     "Pictures": ("transforms", "prepare", "regions"),
     "Tensors": ("tensors",),
     "Models": ("device_ops", "onnx_model"),
-    "Decoding": ("decode", "decode_maps", "decode_priors"),
+    "Decoding": ("decode", "decode_maps", "decode_priors", "decode_sets"),
     "Suppression, masks, the way back": ("postprocess",),
     "Results": ("ax_results",),
     "Sequences and branches": ("combinators", "for_each"),

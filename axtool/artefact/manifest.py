@@ -147,7 +147,7 @@ class SupportEntry(Strict):
 class TaskEntry(Strict):
     """What the outputs mean: the values that `axtool.runtime.task` reads."""
 
-    kind: Literal["classification", "detection", "pose", "segmentation"]
+    kind: Literal["classification", "detection", "pose", "segmentation", "semantic"]
     labels: list[str] = []
     softmax: bool = False
     decode: str | None = None

@@ -14,8 +14,9 @@ from axtool.legible import legible_values
 QUANT = "Calibration"
 TASK_HELP = (
     "What the outputs mean, for run --save and verify: classification; detection:DECODER with yolo, yolo-anchored, "
-    "yolox, centerface, dbnet, retinaface or ssd; pose:DECODER:KEYPOINTS with yolo, yolo-anchored or retinaface; "
-    "segmentation:DECODER with yolo, yolo-anchored or yolact. By default what the exporter's metadata say."
+    "yolox, centerface, dbnet, retinaface, ssd or detr; pose:DECODER:KEYPOINTS with yolo, yolo-anchored or retinaface; "
+    "segmentation:DECODER with yolo, yolo-anchored or yolact; semantic, a label a pixel. By default what the "
+    "exporter's metadata say."
 )
 MEANING = "What the outputs mean (for run --save, and verify)"
 RECIPE_HELP = (

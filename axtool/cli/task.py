@@ -9,7 +9,7 @@ from typing import Any
 from axtool.config import refuse_special
 from axtool.errors import UsageError
 
-HINT = "for example --task classification, --task detection:yolo or --task pose:yolo:17"
+HINT = "for example --task classification, detection:yolo, pose:yolo:17 or semantic"
 
 
 def task_of(task: str | None, labels: str | None) -> dict[str, Any]:
@@ -26,8 +26,8 @@ def task_of(task: str | None, labels: str | None) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": kind}
     if decode or kind in OBJECTS:
         made["decode"] = decode
-    if kind == "classification" and decode:
-        raise UsageError(f"--task {task}: a classification has no decoder", hint=HINT, code="bad-task")
+    if decode and kind not in OBJECTS:
+        raise UsageError(f"--task {task}: a {kind} has no decoder", hint=HINT, code="bad-task")
     if kind in OBJECTS and not decode:
         hint = ", ".join(f"{kind}:{name}" for name in WITH_MORE.get(kind, DECODERS))
         raise UsageError(f"--task {kind}: want the decoder of the outputs", hint=hint, code="bad-task")

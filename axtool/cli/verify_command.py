@@ -27,6 +27,10 @@ def verify_command(
         str, typer.Option("--stage", metavar="NAME", help="all, float, quant, reference or native: what is compared.")
     ] = "all",
     postamble: p.Option = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", metavar="NAMES", help="Of the task: iou (boxes), or miou,pixel (labels of pixels)."),
+    ] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Every layer: accumulated error, and its own.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use at most this many samples.")] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=256)] = 1,
@@ -46,6 +50,19 @@ def verify_command(
     min_found: Annotated[
         float | None,
         typer.Option("--min-found", help="Share of the objects found again, 0..1 (0.9).", rich_help_panel=LIMITS),
+    ] = None,
+    min_matched: Annotated[
+        float | None,
+        typer.Option("--min-matched", help="Share of the best boxes, 0..1 (0.8).", rich_help_panel=LIMITS),
+    ] = None,
+    min_miou: Annotated[float | None, typer.Option("--min-miou", help="0..1.", rich_help_panel=LIMITS)] = None,
+    min_pixel: Annotated[
+        float | None,
+        typer.Option("--min-pixel", help="Share of the pixels, 0..1 (0.9).", rich_help_panel=LIMITS),
+    ] = None,
+    min_clear: Annotated[
+        float | None,
+        typer.Option("--min-clear", help="Share of the clear pixels, 0..1 (0.95).", rich_help_panel=LIMITS),
     ] = None,
     rtol: Annotated[
         float | None, typer.Option("--rtol", help="Of a kernel's values (its own, or 1e-5).", rich_help_panel=LIMITS)
@@ -73,6 +90,9 @@ def verify_command(
     What is checked when no limit is given:
       classification  the best class agrees on 0.9 of the samples; the SQNR is noted
       detection       0.9 of the objects are found again (10 objects or more; fewer: SQNR)
+      --metric iou    0.8 of the best 10 boxes match: the same class, IoU above 0.5
+      --metric pixel  0.95 of the clear pixels have the source's label (margin above one quantization step; else 0.9
+                      of all); --metric miou adds the mean IoU; a semantic task has both unasked
       no task known   SQNR of 10 dB per output, and of a (1, n) output the best class on 0.9
       always          no dead channels, no value that is finite in only one of the two
     Stage float wants 60 dB, stage native equal bits. A limit replaces its default.
@@ -84,17 +104,23 @@ def verify_command(
     Examples:
       axtool verify model.axm --against model.onnx --data images/
       axtool verify model.axm --against model.onnx --data images/ --layers --limit 8
+      axtool verify detr.axm --against detr.onnx --data images/ --metric iou
+      axtool verify segformer.axm --against segformer.onnx --data images/ --metric miou,pixel --min-miou 0.8
       axtool verify model.axm --data images/ --postamble UltralyticsYoloPostamble,num_classes=80
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.verified import verified_document, verified_text
     from axtool.verify.judge import Limits
+    from axtool.verify.task_metrics import Least, parsed
 
     def prepare(base: "Preparation | None") -> "Preparation | None":
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
 
-    limits = Limits(min_sqnr, min_cosine, max_error, min_top1, min_channel_sqnr, min_found)
-    _refuse_what_means_nothing(against, postamble, layers or stage != "all" or limits != Limits(), rtol, atol)
+    least = Least(min_matched, min_miou, min_pixel, min_clear)
+    metrics = parsed(metric or (), least)
+    limits = Limits(min_sqnr, min_cosine, max_error, min_top1, min_channel_sqnr, min_found, least)
+    compares = bool(layers or stage != "all" or metrics or limits != Limits())
+    _refuse_what_means_nothing(against, postamble, compares, rtol, atol)
     wanted = None if postamble is None else p.postamble_of(postamble)
     if wanted is not None and wanted.is_empty:
         raise UsageError(
@@ -107,7 +133,7 @@ def verify_command(
             from axtool.verify.layers import verify_layers
 
             request = Request(
-                model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16
+                model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16, metrics
             )
             progress.step("comparing")
             verdict = verify(request, limits, progress.count)

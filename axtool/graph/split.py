@@ -16,7 +16,7 @@ from axtool.graph.split_place import Graph, Placement, place
 from axtool.ops.costs import macs
 from axtool.ops.limits import Reason, why_not
 from axtool.target import Target
-from axtool.types import QFormat, Site
+from axtool.types import Precision, QFormat, Site
 
 Judge = Callable[[Site, Target], tuple[Reason, ...]]
 
@@ -25,7 +25,8 @@ Judge = Callable[[Site, Target], tuple[Reason, ...]]
 class Stage:
     """A piece of the model that runs in one place. `model` is complete: its graph has these inputs and outputs.
 
-    `given` are the formats that the file prescribes for tensors of this piece (`Cleaned.given`).
+    `given` are the formats that the file prescribes for tensors of this piece (`Cleaned.given`). `precision` is what
+    its nodes compute in, by first output, and what its inputs are stored in; what is not named is int8.
     """
 
     kind: Literal["host", "device"]
@@ -33,6 +34,7 @@ class Stage:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     given: Mapping[str, QFormat] = field(default_factory=dict)
+    precision: Mapping[str, Precision] = field(default_factory=dict)
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
@@ -48,11 +50,14 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """What somebody wants of nodes, by position: `host` keeps them there whatever the device can, for the reason; a
-    piece with one of `device` goes to the device however small it is.
+    piece with one of `device` goes to the device however small it is. A node with a `precision` of fx32 or fp16 stays
+    on the device if that has it at all. `input_precision` is what inputs of the model are stored in, by name.
     """
 
     host: Mapping[int, Reason] = field(default_factory=dict)
     device: Collection[int] = ()
+    precision: Mapping[int, Precision] = field(default_factory=dict)
+    input_precision: Mapping[str, Precision] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +122,13 @@ def split(
     graph = _graph(sites, nodes)
     wishes = wish(sites)
     reasons = [(wishes.host[at],) if at in wishes.host else judge(site, target) for at, site in enumerate(sites)]
-    placement = place(graph, reasons, wishes.device)
+    precise = {at for at, wanted in wishes.precision.items() if wanted in ("fx32", "fp16")}
+    placement = place(graph, reasons, wishes.device, precise)
     order = sorted(set(placement.levels))
     stage_of = {level: at for at, level in enumerate(order)}
-    stages = tuple(_stage(model, nodes, placement, level, given or {}) for level in order)
+    precision = {sites[at].outputs[0]: wanted for at, wanted in wishes.precision.items()}
+    precision |= wishes.input_precision
+    stages = tuple(_stage(model, nodes, placement, level, given or {}, precision) for level in order)
     return Split(stages, tuple(_verdict(site, at, placement, stage_of) for at, site in enumerate(sites)))
 
 
@@ -151,7 +159,12 @@ def _reads(node: ir.Node) -> list[ir.Value]:
 
 
 def _stage(
-    model: ir.Model, nodes: Sequence[ir.Node], placement: Placement, level: int, given: Mapping[str, QFormat]
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    placement: Placement,
+    level: int,
+    given: Mapping[str, QFormat],
+    precision: Mapping[str, Precision],
 ) -> Stage:
     """The nodes of one level as a model of their own."""
     mine = [node for node, at in zip(nodes, placement.levels, strict=True) if at == level]
@@ -171,7 +184,11 @@ def _stage(
     inside = {*_names([*graph.inputs, *graph.initializers.values()]), *_names([v for n in graph for v in n.outputs])}
     formats = {name: fmt for name, fmt in given.items() if name in inside}
     required = [value for value in inputs if not value.is_initializer()]  # one with a default need not be fed
-    return Stage("device" if level % 2 else "host", piece, _names(required), _names(outputs), formats)
+    if level % 2 == 0:
+        return Stage("host", piece, _names(required), _names(outputs), formats)
+    own = {value.name for node in mine for value in node.outputs} | set(_names(required))
+    computed = {name: wanted for name, wanted in precision.items() if name in own}
+    return Stage("device", piece, _names(required), _names(outputs), formats, computed)
 
 
 def _order_initializers(graph: ir.Graph, like: ir.Graph) -> None:

@@ -65,21 +65,28 @@ class Placement:
     reasons: tuple[tuple[Reason, ...], ...]  # why the host; empty for device nodes
 
 
-def place(graph: Graph, limits: Sequence[tuple[Reason, ...]], wanted: Collection[int] = ()) -> Placement:
+def place(
+    graph: Graph,
+    limits: Sequence[tuple[Reason, ...]],
+    wanted: Collection[int] = (),
+    precise: Collection[int] = (),
+) -> Placement:
     """Place every node. `limits` are the broken limits of each site, empty where it fits the device. A piece with one
-    of the `wanted` nodes is always worth the crossing.
+    of the `wanted` nodes is always worth the crossing. `precise` ones keep what rounding to int8 would lose: they stay
+    where they fit, and so does what moves their values on or lies between them and the device.
     """
     reasons = list(limits)
     total = sum(macs(site) for site in graph.sites)
     trimmed = any(site.op in CORE_OPS for site in graph.sites)
     device = {at for at, broken in enumerate(limits) if not broken}
     while True:
-        tail = _tail(graph, device) if trimmed else _joins(graph, device)
+        kept = device & set(precise)
+        tail = _tail(graph, device, kept) if trimmed else _joins(graph, device) - kept
         device -= tail
-        fewer = _fewer(graph, device) if trimmed else set[int]()
+        fewer = _fewer(graph, device) - kept if trimmed else set[int]()
         device -= fewer
         levels = _levels(graph, device)
-        small = _not_worth(graph, device, levels, total, set(wanted))
+        small = _not_worth(graph, device, levels, total, kept.union(wanted))
         for at in tail | fewer:
             reasons[at] = (TAIL if at in tail else FEWER,)
         for at, share in small.items():
@@ -89,16 +96,19 @@ def place(graph: Graph, limits: Sequence[tuple[Reason, ...]], wanted: Collection
             return Placement(_sink(graph, device, levels), tuple(reasons))
 
 
-def _tail(graph: Graph, device: set[int]) -> set[int]:
-    """Device nodes behind the last core op of their piece that do not belong to it."""
+def _tail(graph: Graph, device: set[int], precise: set[int]) -> set[int]:
+    """Device nodes behind the last core op, or precise one, of their piece that do not belong to it."""
     leads: set[int] = set()  # a core op, or on the way to one without leaving the device
     for at in reversed(range(len(graph.sites))):
-        if at in device and (graph.sites[at].op in CORE_OPS or any(after in leads for after in graph.after[at])):
+        core = graph.sites[at].op in CORE_OPS or at in precise
+        if at in device and (core or any(after in leads for after in graph.after[at])):
             leads.add(at)
     kept = set(leads)
     for at in sorted(device - leads):
-        if _belongs(graph, at, kept):
+        moves = graph.sites[at].op in MOVES and not precise.isdisjoint(graph.before[at])
+        if moves or _belongs(graph, at, kept):
             kept.add(at)
+            precise = precise | {at} if moves else precise
     return device - kept
 
 

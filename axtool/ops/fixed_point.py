@@ -88,10 +88,11 @@ def fx_quantize(scale: float, zero_point: int, x_bits: int) -> FxQuantize:
     return FxQuantize(inverse, shift, inverse_bits + x_bits - shift, zero_point)
 
 
-def fx_dequantize(scale: float, zero_point: int) -> FxDequantize:
-    """How int8 becomes fx32: in the fit of [(-128 - zp) * scale, (127 - zp) * scale]."""
+def fx_dequantize(scale: float, zero_point: int, kind: str = "int8") -> FxDequantize:
+    """How int8 (or int16) becomes fx32: in the fit of [(-128 - zp) * scale, (127 - zp) * scale]."""
+    lo, hi = LIMITS[kind]
     m, m_bits = qfp(scale)
-    out_bits = fit((-128 - zero_point) * scale, (127 - zero_point) * scale)
+    out_bits = fit((lo - zero_point) * scale, (hi - zero_point) * scale)
     return FxDequantize(out_bits, m_bits - out_bits, m, zero_point)
 
 

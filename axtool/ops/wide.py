@@ -46,11 +46,12 @@ def why_not_wide(site: Site, name: str, target: Target) -> str:
         return f"{target.name} has no int16"
     if target.channel_multiple > 1 and target.channel_multiple % 2:
         return f"pixels of {target.name} are stored in multiples of {target.channel_multiple} bytes, an odd number"
-    fault = _fault(site)
+    fault = no_wide_form(site)
     return f"{site} {'makes' if name in site.outputs else 'reads'} '{name}': {fault}" if fault else ""
 
 
-def _fault(site: Site) -> str:
+def no_wide_form(site: Site) -> str:
+    """Why an op has no form for numbers of more than a byte; "" where it has one."""
     if is_pair(site):
         return "a product of two activations is for int8 only"
     if site.op in ALWAYS:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from axtool.ops.precise import PRECISE, moves_whole
 from axtool.ops.unary import UNARY
 from axtool.plan.layout import LAST, infer_layouts
 from axtool.plan.lower_activation import lower_prelu, lower_unary
@@ -32,10 +33,11 @@ from axtool.plan.lower_pool import (
     lower_resize,
 )
 from axtool.target import Target
-from axtool.types import Program, QFormat, Quantization, Site
+from axtool.types import Precision, Program, QFormat, Quantization, Site
 
 IDENTITIES = ("Identity", "Dropout", "Sum", "Max", "Min", "Mean", "Concat")  # with one input that has elements
-LOWERINGS: Mapping[str, Callable[[Builder, Site], None]] = MappingProxyType(
+Lowering = Callable[[Builder, Site], None]
+LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
     dict.fromkeys(UNARY, lower_unary)
     | dict.fromkeys(("Add", "Sub", "Mul", "Div", "Sum"), lower_binary)
     | dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), lower_reshape)
@@ -61,6 +63,8 @@ LOWERINGS: Mapping[str, Callable[[Builder, Site], None]] = MappingProxyType(
         "SpaceToDepth": lower_space_to_depth,
     }
 )
+# Of sites that compute in fx32 and fp16; what only moves numbers is above.
+PRECISE_LOWERINGS: Mapping[str, Mapping[str, Lowering]] = MappingProxyType({"fx32": {}, "fp16": {}})
 
 
 def lower(
@@ -107,8 +111,17 @@ def lowered(
     for site in sites:
         if site.index not in b.fused:
             b.current = (site,)
-            (lower_identity if _is_identity(site) else LOWERINGS[site.op])(b, site)
+            (lower_identity if _is_identity(site) else _lowering_of(site, b.precision(site)))(b, site)
     return b
+
+
+def _lowering_of(site: Site, precision: Precision) -> Lowering:
+    if precision not in PRECISE or moves_whole(site):
+        return LOWERINGS[site.op]
+    lowering = PRECISE_LOWERINGS[precision].get(site.op)
+    if lowering is None:
+        raise ValueError(f"{site} has no form in {precision}")
+    return lowering
 
 
 def without_identities(

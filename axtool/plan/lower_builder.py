@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.arithmetic import LIMITS, qfp, qfps
+from axtool.ops.arithmetic import LIMITS
+from axtool.ops.precise import PRECISE, computes_in, moves_whole
+from axtool.plan.convert import as_fx32, conversion, requantizing
 from axtool.plan.layout import LAST, Axes, axes_of, moves_nothing, permutation, stored_shape
-from axtool.plan.lower_wide import in_byte_channels, permute_steps, sized
+from axtool.plan.lower_wide import in_byte_channels, permute_steps
 from axtool.target import Target
-from axtool.types import BYTES, Layer, Layout, Program, QFormat, Quantization, Site, Tensor
+from axtool.types import BYTES, Kind, Layer, Layout, Precision, Program, QFormat, Quantization, Site, Tensor
 
 Shape = tuple[int, ...]
-LARGEST_RATIO = 2.0**30  # any accumulator of one already leaves int8: a larger constant gives the same results
 RAW = QFormat("int32", (1.0,))  # of constants that are not numbers of a tensor
 
 
@@ -60,7 +62,8 @@ class Builder:
     held: dict[str, Held] = field(default_factory=dict)
     flat: dict[str, str] = field(default_factory=dict)  # flattened tensors nobody made: a Gemm reads the image instead
     fused: set[int] = field(default_factory=set)  # indices of sites that an earlier layer already does
-    converted: dict[tuple[str, Layout, int], str] = field(default_factory=dict)
+    converted: dict[tuple[str, str, Layout, int], str] = field(default_factory=dict)
+    in_formats: dict[tuple[str, QFormat], str] = field(default_factory=dict)
     origins: dict[str, tuple[Site, ...]] = field(default_factory=dict)  # by name of the layer: what it does
     sums: dict[str, Sums] = field(default_factory=dict)  # by first output of the site
     current: tuple[Site, ...] = ()  # the site being lowered: the origin of what it needs done first
@@ -72,16 +75,35 @@ class Builder:
         fmt = self.quantization.formats.get(name)
         if fmt is None:
             raise ValueError(f"tensor '{name}' has no format")
+        if fmt.kind == "fp16" or (fmt.kind == "fx32" and fmt.fraction_bits is not None):
+            return fmt
         if fmt.kind not in ("int8", "int16") or len(fmt.scale) != 1 or len(fmt.zero_point) != 1:
             raise ValueError(f"tensor '{name}': want int8 or int16 with one scale and zero point, got {fmt}")
         if fmt.kind == "int16" and fmt.zero_point[0]:
             raise ValueError(f"tensor '{name}': want the zero point 0 for int16, got {fmt.zero_point[0]}")
         return fmt
 
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether any tensor is stored in fx32 or fp16."""
+        return any(fmt.kind in PRECISE for fmt in self.quantization.formats.values())
+
+    def precision(self, site: Site) -> Precision:
+        """What a site computes in: "int8" stands for int16 as well, which its formats tell apart."""
+        return computes_in(site, self.quantization.precision, [x for x in site.inputs if self.is_precise(x)])
+
+    def is_precise(self, name: str) -> bool:
+        """Whether an ONNX tensor is stored in fx32 or fp16."""
+        fmt = self.quantization.formats.get(name)
+        return fmt is not None and fmt.kind in PRECISE
+
     def only_reader(self, name: str) -> Site | None:
-        """The one site that reads the tensor, when nobody else sees it."""
+        """The one site that reads the tensor, when nobody else sees it: none that computes in something else."""
         readers = self.readers.get(name, ())
-        return readers[0] if len(readers) == 1 and name not in self.outputs else None
+        if len(readers) != 1 or name in self.outputs:
+            return None
+        same = all(self.precision(site) == self.precision(readers[0]) for site in self.current)
+        return readers[0] if same else None
 
     def is_used(self, name: str) -> bool:
         return bool(self.readers.get(name)) or name in self.outputs
@@ -96,11 +118,15 @@ class Builder:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, name: str, layout: Layout, rank: int = 0) -> str:
-        """The stored tensor that holds an ONNX tensor in a layout, seen with `rank` dimensions (ones in front)."""
-        held = self.held[name]
+    def read(self, name: str, layout: Layout, rank: int = 0, kind: Kind | None = None) -> str:
+        """The stored tensor that holds an ONNX tensor in a layout, seen with `rank` dimensions (ones in front).
+
+        Its numbers are of that kind (int8: of int8 or int16), by default of what the site being lowered computes in;
+        a site of fp16, or one that only moves numbers, sees them as they are held.
+        """
+        held = self.in_kind(name, kind or self._kind_read(), layout)
         rank = rank or len(held.shape)
-        key = (name, layout, rank)
+        key = (name, held.tensor, layout, rank)
         if key not in self.converted:
             lift = rank - len(held.shape)
             have = tuple(None if a is None else a + lift for a in axes_of(len(held.shape), held.layout))
@@ -108,6 +134,30 @@ class Builder:
             shape = (1,) * lift + held.shape
             self.converted[key] = self.transposed(held.tensor, perm, Held("", shape, layout), f"{name}/{layout}")
         return self.converted[key]
+
+    def _kind_read(self) -> Kind | None:
+        """The kind of numbers that the site being lowered asks for; None: any."""
+        site = self.current[0] if self.current else None
+        if site is None or not self.mixed or moves_whole(site) or self.precision(site) == "fp16":
+            return None
+        return self.precision(site)
+
+    def in_kind(self, name: str, kind: Kind | None, layout: Layout) -> Held:
+        """An ONNX tensor in numbers of a kind, converted where it is held in others, once."""
+        held = self.held[name]
+        have = self.tensors[held.tensor].format
+        if kind is None or have.kind == kind or (kind in ("int8", "int16") and have.kind in ("int8", "int16")):
+            return held
+        if kind == "fx32":
+            want: QFormat | None = as_fx32(have, self.quantization.ranges.get(name))
+        else:
+            want = QFormat("fp16") if kind == "fp16" else self.quantization.read_as.get(name)
+        if want is None:
+            raise ValueError(f"tensor '{name}' is {have.kind}, and nothing says in which {kind} it is read")
+        key = (name, want)
+        if key not in self.in_formats:
+            self.in_formats[key] = self.in_format(held.tensor, want)
+        return replace(held, tensor=self.in_formats[key])
 
     def transposed(self, tensor: str, perm: Sequence[int], as_: Held, wish: str, origin: Sequence[Site] = ()) -> str:
         """The stored tensor with its axes permuted: itself, when that moves nothing."""
@@ -189,13 +239,12 @@ class Builder:
 
     def in_format(self, tensor: str, fmt: QFormat) -> str:
         """A stored tensor with the same real numbers in a format: itself, when it has it."""
-        source = self.tensors[tensor]
-        if source.format == fmt:
-            return tensor
-        name = self.free_name(f"{tensor}/{fmt.kind}")
-        made = replace(self.describe(name, source.onnx_shape, source.layout, fmt), name=name)
-        op, attrs = requantizing(source.format, fmt)
-        return self.layer(op, (tensor,), made, attrs)
+        for op, attrs, made_in in conversion(self.tensors[tensor].format, fmt):
+            source = self.tensors[tensor]
+            name = self.free_name(f"{tensor}/{made_in.kind}")
+            made = replace(self.describe(name, source.onnx_shape, source.layout, made_in), name=name)
+            tensor = self.layer(op, (tensor,), made, attrs)
+        return tensor
 
     def same_format(self, source: str, out: str) -> bool:
         """Whether an ONNX tensor has the format of a stored tensor; true when quantization gave it none."""
@@ -235,32 +284,12 @@ class Builder:
         return Program(self.tensors, layers, self.constants, self.inputs, self.outputs)
 
 
-def multiplier(scale: float) -> tuple[int, int]:
-    """The mantissa and shift of a real scale (of one so small that it rounds to nothing: the smallest there is)."""
-    m, f = qfp(min(scale, LARGEST_RATIO))
-    return max(m, 1), f
-
-
-def multipliers(scales: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`multiplier` of each scale: mantissas and shifts."""
-    m, f = qfps(np.minimum(scales, LARGEST_RATIO))
-    return np.maximum(m, 1), f
-
-
 def step_of(real: float, fmt: QFormat) -> int:
     """The number of a format closest to a real one; infinities are the ends."""
     lo, hi = LIMITS[fmt.kind]
     if real in (inf, -inf):
         return hi if real > 0 else lo
     return int(np.clip(np.rint(real / fmt.scale[0] + fmt.zero_point[0]), lo, hi))
-
-
-def requantizing(have: QFormat, want: QFormat) -> tuple[str, dict[str, int]]:
-    """The op and the attributes of a change of format."""
-    m, f = multiplier(have.scale[0] / want.scale[0])
-    lo, hi = LIMITS[want.kind]
-    attrs = {"zp": have.zero_point[0], "m": m, "f": f, "out_zp": want.zero_point[0], "lo": lo, "hi": hi}
-    return sized("requantize", attrs, x=have, out=want)
 
 
 def spatial(values: Sequence[int | None], axes: Axes, default: int) -> tuple[int, int, int]:

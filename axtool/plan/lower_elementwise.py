@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import LIMITS, quantize_host
 from axtool.plan.chains import chain_from
+from axtool.plan.convert import multiplier
 from axtool.plan.layout import FIRST, axes_of, layout_for
 from axtool.plan.lower_activation import Ending, ending, lower_chain
-from axtool.plan.lower_builder import Builder, multiplier, spatial
+from axtool.plan.lower_builder import Builder, spatial
 from axtool.plan.lower_mac import lower_affine
 from axtool.plan.lower_mac_layer import is_per_channel
 from axtool.plan.lower_wide import as_bytes, sized

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.packing import LANES, fold_bias, pack_conv_weights, pack_depthwise, pack_params
+from axtool.plan.convert import multipliers
 from axtool.plan.layout import axes_of
 from axtool.plan.lower_activation import Ending, ending
-from axtool.plan.lower_builder import Builder, Sums, multipliers
+from axtool.plan.lower_builder import Builder, Sums
 from axtool.plan.lower_wide import sized
 from axtool.types import Layout, QFormat, Site
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from axtool.ops.limits_core import data_outputs
+from axtool.ops.precise import PRECISE
+from axtool.plan.convert import multiplier
 from axtool.plan.layout import (
     FIRST,
     LAST,
@@ -18,7 +20,7 @@ from axtool.plan.layout import (
     stored_shape,
     transposed_axes,
 )
-from axtool.plan.lower_builder import Builder, Held, multiplier, spatial, step_of
+from axtool.plan.lower_builder import Builder, Held, spatial, step_of
 from axtool.plan.lower_wide import in_byte_channels
 from axtool.types import Layout, Site, Tensor
 
@@ -35,7 +37,7 @@ def lower_identity(b: Builder, site: Site) -> None:
 def lower_concat(b: Builder, site: Site) -> None:
     """Each input in the output's steps, one behind the other; empty inputs are dropped.
 
-    The layer itself changes steps of int8; with int16 on either side it only copies.
+    The layer itself changes steps of int8; with larger numbers on either side it only copies.
     """
     out = site.outputs[0]
     names = [name for name in site.inputs if 0 not in site.shapes[name]]
@@ -45,7 +47,7 @@ def lower_concat(b: Builder, site: Site) -> None:
     layout, fmt = b.layouts[out], b.format(out)
     axis = axes_of(len(site.shapes[out]), layout).index(site.attrs["axis"])
     reads = [b.read(name, layout) for name in names]
-    if "int16" in {fmt.kind, *(b.tensors[x].format.kind for x in reads)}:
+    if {fmt.kind, *(b.tensors[x].format.kind for x in reads)} != {"int8"}:
         same = {x: b.in_format(x, fmt) for x in dict.fromkeys(reads)}
         reads = [same[x] for x in reads]
     parts: list[int] = []
@@ -165,7 +167,7 @@ def lower_reshape(b: Builder, site: Site) -> None:
     """
     name, out = site.inputs[0], site.outputs[0]
     held, made = b.held[name], site.shapes[out]
-    if _feeds_gemms_only(b, out) and len(made) == 2 and len(held.shape) > 2:
+    if _feeds_gemms_only(b, out) and len(made) == 2 and len(held.shape) > 2 and not b.is_precise(name):
         b.flat[out] = name
         return
     wish = b.layouts[out]
@@ -188,7 +190,11 @@ def lower_reshape(b: Builder, site: Site) -> None:
 
 def _feeds_gemms_only(b: Builder, name: str) -> bool:
     readers = b.readers.get(name, ())
-    return name not in b.outputs and bool(readers) and all(x.op in ("Gemm", "MatMul") for x in readers)
+    return (
+        name not in b.outputs
+        and bool(readers)
+        and all(x.op in ("Gemm", "MatMul") and b.precision(x) not in PRECISE for x in readers)
+    )
 
 
 def lower_depth_to_space(b: Builder, site: Site) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 
 from axtool.ops.limits_movement import resize_factors
 from axtool.ops.window_counts import window_counts
+from axtool.plan.convert import multiplier
 from axtool.plan.layout import FIRST, axes_of, layout_for, stored_shape, wanted_layout
 from axtool.plan.lower_activation import ending
-from axtool.plan.lower_builder import Builder, multiplier, spatial
+from axtool.plan.lower_builder import Builder, spatial
 from axtool.plan.lower_wide import sized
 from axtool.types import Layout, Site
 

@@ -75,6 +75,7 @@ class Choice:
             per_tensor=self.overrides.per_tensor,
             wide=self._wide(stage),
             drift=ranges.drift,
+            precision=stage.precision,
         )
         if changed := sum(bool(site.inputs) and site.inputs[0] in factors for site in sites):
             note = f"channels equalized before {plural(changed, 'layer')}"

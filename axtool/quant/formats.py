@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from axtool.errors import UsageError, nearest
 from axtool.ops.arithmetic import LIMITS
+from axtool.ops.precise import NOTHING, PRECISE, computes_in
 from axtool.quant.bias import correct_bias, follow_drift
 from axtool.quant.gram import Gram
+from axtool.quant.mixed import precise_formats, read_formats
 from axtool.quant.rounding import round_weights
 from axtool.quant.ties import Ties, given_names, natural_ranges, tie
 from axtool.quant.weights import check_constants, quantize_weights, weight_name
 from axtool.quant.wide import narrow_roots, wide_roots
 from axtool.target import Target
-from axtool.types import QFormat, Quantization, Site, Weights
+from axtool.types import Precision, QFormat, Quantization, Site, Weights
 
 LOW, HIGH = -128, 127
 DEAD_SCALE = 2.0**-8  # of a tensor that was always zero: values up to 1 still have a place, biases stay fine
@@ -28,6 +31,7 @@ ROOM = 2.0
 FINEST_SUM = 2.0**-14  # an addend in steps of the sum stays within its 31 bits
 
 Range = tuple[float, float]
+Chosen = bool | Collection[str]  # all, none, or those of these names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Decision:
     range: Range
     format: QFormat
     why: str
+    read_as: QFormat | None = None  # by int8 sites, where the format is none of theirs
 
 
 def quantize_stage(
@@ -50,14 +55,21 @@ def quantize_stage(
     means: Mapping[str, Sequence[float]] | None = None,
     grams: Mapping[str, Gram] | None = None,
     *,
-    symmetric: bool = False,
-    per_tensor: bool = False,
+    symmetric: Chosen = False,
+    after_relu: Collection[str] = (),
+    per_tensor: Chosen = False,
     wide: Collection[str] = (),
     drift: Mapping[str, Sequence[float]] | None = None,
+    precision: Mapping[str, Precision] = NOTHING,
+    read_ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> Quantization:
     """Formats, ranges and weights of one device stage. Biases are corrected where `means` has the site's input, and
     follow its `drift`; weights are rounded for the data where `grams` has its output. `symmetric` activations have zero
-    point 0, `per_tensor` weights one scale a site.
+    point 0, those of `after_relu` too unless their range begins there; `per_tensor` weights have one scale a site (by
+    first output). Tensors share what is said of those with which they share a format.
+
+    `precision` says which sites compute in fx32 or fp16, by first output, and which inputs are stored so; `read_ranges`
+    are of such tensors where int8 sites read them, by the tensor whose range decides the format: by default its range.
 
     `given` are formats that the model brings (QDQ), by tensor or weight name; see `taken_over`. `wide` are
     tensors that get int16, with all that share their format. `weights` are by the name of the site's first output: in
@@ -65,19 +77,37 @@ def quantize_stage(
     Raises UsageError listing tensors without a range, or that cannot be int16; NumericsError for NaN or Inf in weights.
     """
     given = taken_over(given or {}, sites, inputs, outputs, target)
+    precision = {name: wanted for name, wanted in precision.items() if name not in given}
     check_constants(sites)
-    decisions = resolve(sites, ranges, target, inputs, outputs, given, symmetric=symmetric, wide=wide)
+    form = Form(symmetric, after_relu)
+    decisions = resolve(
+        sites,
+        ranges,
+        target,
+        inputs,
+        outputs,
+        given,
+        form=form,
+        wide=wide,
+        precision=precision,
+        read_ranges=read_ranges,
+    )
     formats = {decision.tensor: decision.format for decision in decisions}
+    read_as = {decision.tensor: decision.read_as for decision in decisions if decision.read_as is not None}
+    stored = {name for name, fmt in formats.items() if fmt.kind in PRECISE}
+    computed = {site.outputs[0]: computes_in(site, precision, stored.intersection(site.inputs)) for site in sites}
     weights: dict[str, Weights] = {}
     notes: list[str] = []
     raised: list[str] = []
     corrected = followed = rounded = 0
     for site in sites:
-        if (name := weight_name(site)) is None:
+        if (name := weight_name(site)) is None or computed[site.outputs[0]] in PRECISE:
             continue
-        source, out = formats.get(site.inputs[0]), formats.get(site.outputs[0])
+        source = read_as.get(site.inputs[0]) or formats.get(site.inputs[0])
+        out = formats.get(site.outputs[0])
         if source is not None and out is not None:
-            made, told = quantize_weights(site, source, out, given.get(name), per_tensor=per_tensor)
+            one = per_tensor if isinstance(per_tensor, bool) else site.outputs[0] in per_tensor
+            made, told = quantize_weights(site, source, out, given.get(name), per_tensor=one)
             if name not in given and site.outputs[0] in (grams or {}):
                 made = round_weights(site, made, (grams or {})[site.outputs[0]])
                 rounded += 1
@@ -99,7 +129,32 @@ def quantize_stage(
     kept |= {name: (float(lo), float(hi)) for name, (lo, hi) in ranges.items() if name in kept}
     reasons = {decision.tensor: decision.why for decision in decisions}
     rounded_by_model = frozenset(formats.keys() & given.keys())
-    return Quantization(formats, kept, weights, tuple(notes), reasons, rounded_by_model, tuple(raised))
+    precise = {name: said for name, said in computed.items() if said in PRECISE and said == precision.get(name)}
+    return Quantization(
+        formats, kept, weights, tuple(notes), reasons, rounded_by_model, tuple(raised), precise, read_as
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Which int8 activations have zero point 0: `symmetric` ones, and of `after_relu` those whose range has two sides.
+
+    Tensors by name: all that share their format are meant.
+    """
+
+    symmetric: Chosen = False
+    after_relu: Collection[str] = ()
+
+    def __call__(self, name: str, span: Range, ties: Ties, min_scale: float = 0.0) -> QFormat:
+        """The format of a root."""
+        symmetric = self.symmetric if isinstance(self.symmetric, bool) else _means(self.symmetric, name, ties)
+        if _means(self.after_relu, name, ties):
+            symmetric = span[0] < 0
+        return int8_format(*span, min_scale=min_scale, symmetric=symmetric)
+
+
+def _means(names: Collection[str], root: str, ties: Ties) -> bool:
+    return bool(names) and any(ties.root.get(name) == root for name in names)
 
 
 def resolve(
@@ -110,12 +165,14 @@ def resolve(
     outputs: Sequence[str],
     given: Mapping[str, QFormat] | None = None,
     *,
-    symmetric: bool = False,
+    form: Form = Form(),
     wide: Collection[str] = (),
+    precision: Mapping[str, Precision] = NOTHING,
+    read_ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> tuple[Decision, ...]:
     """The format of every float tensor of the stage, with its range and the reason, in graph order."""
     given = taken_over(given or {}, sites, inputs, outputs, target)
-    ties = tie(sites, inputs, outputs, given)
+    ties = tie(sites, inputs, outputs, given, precision)
     widened = wide_roots(sites, ties, wide, target, given)
     roots = list(dict.fromkeys(ties.root.values()))
     formats = {root: fmt for root in roots if (fmt := _given_of(root, ties, given)) is not None}
@@ -125,20 +182,24 @@ def resolve(
     spans = {root: widen(known[root]) if root in known else span_of(formats[root]) for root in roots}
     for site in sites:
         _shape_range(site, ties, spans)
-    free = [root for root in roots if root not in formats]
+    free = [root for root in roots if root not in formats and root not in ties.precise]
     for root in free:
-        formats[root] = (
-            int16_format(*spans[root]) if root in widened else int8_format(*spans[root], symmetric=symmetric)
-        )
+        formats[root] = int16_format(*spans[root]) if root in widened else form(root, spans[root], ties)
     for site in sites:
-        _coarsen_sum(site, ties, spans, formats, [root for root in free if root not in widened], symmetric)
+        _coarsen_sum(site, ties, spans, formats, [root for root in free if root not in widened], form)
+    read_as: Mapping[str, QFormat] = {}
+    if ties.precise:
+        formats = precise_formats(sites, ties, spans, formats, precision, inputs, outputs)
+        seen = {**spans, **{name: widen(span) for name, span in read_ranges.items()}}
+        read_as = read_formats(sites, ties, formats, precision, lambda root: form(root, seen[root], ties))
     decisions = []
     for name, root in ties.root.items():
         fmt = given.get(name, formats[root])
         why = "given by the model" if name in given else ties.why[name]
         if name not in given and (root in given or root in ties.moved_to):
             why += f", given by the model for '{', '.join(ties.moved_to.get(root, (root,)))}'"
-        decisions.append(Decision(name, spans[root] if name not in given else span_of(fmt), fmt, why))
+        span = spans[root] if name not in given else span_of(fmt)
+        decisions.append(Decision(name, span, fmt, why, read_as.get(name)))
     return tuple(decisions)
 
 
@@ -244,12 +305,13 @@ def _coarsen_sum(
     spans: dict[str, Range],
     formats: dict[str, QFormat],
     free: Sequence[str],
-    symmetric: bool,
+    form: Form,
 ) -> None:
     """A sum far finer than its addends would only resolve their rounding, and their multipliers overflow."""
     root = ties.root.get(site.outputs[0])
     if root is None or root not in free or site.op not in ("Add", "Sub", "Concat"):
         return
-    coarsest = max((formats[ties.root[name]].scale[0] for name in site.inputs if name in ties.root), default=0.0)
+    addends = (formats.get(ties.root[name]) for name in site.inputs if name in ties.root)
+    coarsest = max((fmt.scale[0] for fmt in addends if fmt is not None), default=0.0)
     if formats[root].scale[0] < coarsest * FINEST_SUM:
-        formats[root] = int8_format(*spans[root], min_scale=coarsest * FINEST_SUM, symmetric=symmetric)
+        formats[root] = form(root, spans[root], ties, min_scale=coarsest * FINEST_SUM)

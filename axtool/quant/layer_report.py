@@ -137,9 +137,11 @@ def _ties(
 
 def _could_be_int16(stage: Stage, sites: Sequence[Site], target: Target) -> Iterator[str]:
     """Tensors whose group of one format can be int16."""
-    roots = set(candidates(sites, stage.inputs, stage.outputs, target, stage.given))
+    roots = set(candidates(sites, stage.inputs, stage.outputs, target, stage.given, stage.precision))
     yield from (
-        name for name, root in tie(sites, stage.inputs, stage.outputs, stage.given).root.items() if root in roots
+        name
+        for name, root in tie(sites, stage.inputs, stage.outputs, stage.given, stage.precision).root.items()
+        if root in roots
     )
 
 

@@ -275,12 +275,16 @@ def _drops(pieces: Sequence[Piece]) -> list[list[str]]:
 
 def observed_of(stage: StageLike, sites: Sequence[Site]) -> tuple[str, ...]:
     given = given_names(getattr(stage, "given", {}), sites)
-    return observed_names(sites, stage.inputs, stage.outputs, given)
+    return observed_names(sites, stage.inputs, stage.outputs, given, getattr(stage, "precision", {}))
 
 
 def equalizable(stage: StageLike, sites: Sequence[Site]) -> tuple[Group, ...]:
-    """The groups of tensors of a device stage whose channels may be rescaled: none that has a given format."""
-    return groups_of(sites, stage.inputs, stage.outputs, getattr(stage, "given", {}))
+    """The groups of tensors of a device stage whose channels may be rescaled: none that has a given format, or that a
+    node of fx32 or fp16 makes or reads.
+    """
+    precise = [site for site in sites if site.outputs[0] in getattr(stage, "precision", {})]
+    fixed = {name for site in precise for name in (*site.inputs, *site.outputs)}
+    return groups_of(sites, stage.inputs, stage.outputs, fixed.union(getattr(stage, "given", {})))
 
 
 def channels_of(stages: Sequence[StageLike]) -> dict[str, int]:

@@ -121,7 +121,7 @@ def _roots(stages: Sequence[Stage]) -> tuple[dict[str, tuple[str, ...]], set[str
             sites = stage.sites
             mine = given_names(stage.given, sites)
             given |= set(mine)
-            for name, top in tie(sites, stage.inputs, stage.outputs, mine).root.items():
+            for name, top in tie(sites, stage.inputs, stage.outputs, mine, stage.precision).root.items():
                 roots.setdefault(name, {})[top] = None
     return {name: tuple(tops) for name, tops in roots.items()}, given
 

@@ -85,9 +85,9 @@ class Bench:
         for stage in self.stages:
             if stage.kind == "device":
                 sites = stage.sites
-                ties = tie(sites, stage.inputs, stage.outputs, given)
+                ties = tie(sites, stage.inputs, stage.outputs, given, stage.precision)
                 taken = {ties.root[name] for name in wide if name in ties.root}
-                roots = candidates(sites, stage.inputs, stage.outputs, self.target, given)
+                roots = candidates(sites, stage.inputs, stage.outputs, self.target, given, stage.precision)
                 found |= dict.fromkeys(root for root in roots if root not in taken)
         return tuple(found)
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from axtool.errors import UsageError, nearest, plural
+from axtool.ops.precise import NOTHING
 from axtool.ops.wide import why_not_wide
 from axtool.quant.ties import Ties, tie
 from axtool.target import Target
-from axtool.types import Site
+from axtool.types import Precision, Site
 
 
 def candidates(
-    sites: Sequence[Site], inputs: Sequence[str], outputs: Sequence[str], target: Target, given: Collection[str] = ()
+    sites: Sequence[Site],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    target: Target,
+    given: Collection[str] = (),
+    precision: Mapping[str, Precision] = NOTHING,
 ) -> tuple[str, ...]:
     """The roots of the groups that can be int16, in graph order. Naming any tensor of a group makes it so."""
-    ties = tie(sites, inputs, outputs, given)
+    ties = tie(sites, inputs, outputs, given, precision)
     faults = _faults(sites, ties, target)
-    kept = {ties.root[name] for name in given if name in ties.root}
+    kept = ties.precise.union(ties.root[name] for name in given if name in ties.root)
     return tuple(root for root in dict.fromkeys(ties.root.values()) if root not in faults and root not in kept)
 
 

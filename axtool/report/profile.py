@@ -195,9 +195,10 @@ def programs_of_onnx(model: Path, target: Target, reading: Reading, step: Step) 
     for stage in front.parts.stages:
         if stage.kind == "device":
             sites = stage.sites
-            ranges = dict.fromkeys(observed_names(sites, stage.inputs, stage.outputs), (-1.0, 1.0))
+            ranges = dict.fromkeys(observed_names(sites, stage.inputs, stage.outputs, (), stage.precision), (-1, 1))
             with located(str(front.loaded.path)):
-                numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given)
+                given, precision = front.cleaned.given, stage.precision
+                numbers = quantize_stage(sites, ranges, target, stage.inputs, stage.outputs, given, precision=precision)
             programs.append(lower(sites, numbers, target, stage.inputs, stage.outputs))
     return programs, sum(verdict.kind == "host" for verdict in front.parts.verdicts)
 

@@ -77,6 +77,9 @@ def run_text(document: Mapping[str, Any]) -> str:
     if result is not None and result["kind"] == "classification":
         rows = [(row["label"], f"{row['score']:.4f}", row["index"]) for row in result["classes"]]
         lines.append(table(("class", "score", "index"), rows, right=(1, 2)))
+    elif result is not None and result["kind"] == "semantic":
+        rows = [(row["label"], f"{100 * row['share']:.1f} %", row["index"]) for row in result["classes"]]
+        lines.append(table(("class", "of the pixels", "index"), rows, right=(1, 2)))
     elif result is not None:
         rows = [
             (row["label"], f"{row['score']:.3f}", ", ".join(f"{v:.1f}" for v in row["box"]))

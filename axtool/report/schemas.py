@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
+from axtool.report.schemas_metrics import Semantic, VerifyMetrics
 from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
 from axtool.report.schemas_tail import RunTail, TailVerdict
 from axtool.report.schemas_zoo import ZooBenchmark, ZooCheck, ZooEval, ZooInfo, ZooList, ZooNew, ZooShowConfig
@@ -184,7 +185,7 @@ class Run(Ok):
     model: str
     engine: Literal["native", "reference", "float"] = Field(description="The one that ran.")
     outputs: list[OutputRow]
-    result: Annotated[Classification | Detection | Pose | Segmentation, Field(discriminator="kind")] | None
+    result: Annotated[Classification | Detection | Pose | Segmentation | Semantic, Field(discriminator="kind")] | None
     tail: RunTail | None = Field(description="What restored the outputs; null without --postamble.")
     time: Times
 
@@ -258,6 +259,7 @@ class Verify(Document):
     verdict: Literal["passed", "failed", "not comparable"]
     outputs: list[ComparisonRow]
     agreement: ClassAgreement | ObjectAgreement | None
+    metrics: VerifyMetrics | None = Field(description="Of --metric, or of a semantic task; null: none was asked for.")
     checks: list[str] = Field(description="What was checked, in words.")
     failures: list[str]
     notes: list[str]
@@ -286,7 +288,7 @@ class ZooPicture(Part):
     picture: str
     drawn: str | None = Field(description="The file with what was found drawn on; null where none was asked for.")
     outputs: list[OutputRow]
-    result: Annotated[Classification | Detection, Field(discriminator="kind")] | None
+    result: Annotated[Classification | Detection | Pose | Segmentation | Semantic, Field(discriminator="kind")] | None
     time: Times
 
 

@@ -8,10 +8,12 @@ from typing import Any
 from axtool.errors import plural
 from axtool.report.tables import table
 from axtool.report.units import header
+from axtool.report.verified_metrics import metric_lines
 from axtool.report.verified_tail import tail_text
 
 NOT_COMPARED: Mapping[str, Any] = {
-    "stage": None, "samples": 0, "calibrated_with": 0, "outputs": [], "agreement": None, "checks": [], "failures": [],
+    "stage": None, "samples": 0, "calibrated_with": 0, "outputs": [], "agreement": None, "metrics": None,
+    "checks": [], "failures": [],
     "notes": [], "next_steps": [], "incomparable": [],
 }  # fmt: skip
 
@@ -70,6 +72,8 @@ def verified_text(document: Mapping[str, Any]) -> str:
         )
     elif agreement is not None:
         lines.append(f"top-1 agreement: {100 * agreement['top1_agreement']:.1f} %")
+    if document["metrics"] is not None:
+        lines += metric_lines(document["metrics"])
     if document["layers"] is not None:
         lines.append(_layers(document["layers"]))
     lines += [f"note: {text}" for text in document["notes"]]

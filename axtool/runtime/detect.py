@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime.boxes import centres_to_corners
-from axtool.runtime.detect_heads import decode_retina_face, decode_ssd, decode_yolact
+from axtool.runtime.detect_heads import decode_detr, decode_retina_face, decode_ssd, decode_yolact
 from axtool.runtime.found import Arrays, Found
 
 
@@ -118,7 +118,9 @@ DECODERS: Mapping[str, Callable[[Mapping[str, Any], Arrays, float], Found]] = {
     "retinaface": decode_retina_face,
     "ssd": decode_ssd,
     "yolact": decode_yolact,
+    "detr": decode_detr,
 }
+SETS = ("detr",)  # decoders of models that name each object once: nothing is suppressed
 
 
 def _only(outputs: Arrays) -> NDArray[Any]:

@@ -1,5 +1,5 @@
-"""Outputs of RetinaFace, SSD and YOLACT  ->  boxes, scores, classes, landmarks and mask coefficients, in pixels of the
-model's input, before suppression.
+"""Outputs of RetinaFace, SSD, YOLACT and DETR  ->  boxes, scores, classes, landmarks and mask coefficients, in pixels
+of the model's input, before suppression.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime import detect_priors as priors
+from axtool.runtime.boxes import centres_to_corners
 from axtool.runtime.found import Arrays, Found
 
 
@@ -61,6 +62,33 @@ def decode_yolact(task: Mapping[str, Any], outputs: Arrays, threshold: float) ->
         coefficients=mask[0, kept].astype(np.float64),
         prototypes=proto[0].transpose(2, 0, 1).astype(np.float64),
     )
+
+
+def decode_detr(task: Mapping[str, Any], outputs: Arrays, threshold: float) -> Found:
+    """logits (1, queries, classes + 1), the last for 'no object', and boxes (1, queries, 4): centre and size, 0..1.
+
+    A query is one candidate: its best class after a softmax over all, 'no object' left out.
+    """
+    height, width = task["size"]
+    logits, boxes = detr_outputs(outputs)
+    raised = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
+    chances = (raised / raised.sum(1, keepdims=True))[:, :-1]
+    best = chances.max(1)
+    kept = np.flatnonzero(best > threshold)
+    corners = centres_to_corners(boxes[kept].astype(np.float64) * (width, height, width, height))
+    return Found(corners, best[kept], chances[kept].argmax(1).astype(np.int64))
+
+
+def detr_outputs(outputs: Arrays) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Logits (queries, classes + 1) and boxes (queries, 4). Raises ValueError where no two outputs are these.
+
+    Of two outputs that are 4 wide the second has the boxes, as the models give them.
+    """
+    rows = [array[0] for array in outputs.values() if array.ndim == 3 and array.shape[0] == 1]
+    wide = [at for at, array in enumerate(rows) if array.shape[1] == 4]
+    if len(rows) != 2 or not wide or len(rows[0]) != len(rows[1]) or rows[1 - wide[-1]].shape[1] < 2:
+        raise ValueError("want logits (1, queries, classes + 1) and boxes (1, queries, 4)")
+    return rows[1 - wide[-1]], rows[wide[-1]]
 
 
 def _rows(outputs: Arrays, columns: int, count: int) -> NDArray[Any]:

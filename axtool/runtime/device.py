@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.arithmetic import dequantize, quantize_host
+from axtool.ops.storing import to_numbers, to_reals
 from axtool.runtime.watch import Watch
 from axtool.sim.images import (
     Numbers,
@@ -53,12 +53,12 @@ class DeviceSession:
         tensor = self.program.tensors[name]
         if tuple(array.shape) != tensor.onnx_shape:
             raise ValueError(f"'{name}' has shape {tuple(array.shape)}, want {tensor.onnx_shape}")
-        return to_stored(quantize_host(np.asarray(array, np.float32), tensor.format), tensor)
+        return to_stored(to_numbers(np.asarray(array, np.float32), tensor.format), tensor)
 
     def dequantize(self, name: str, q: NDArray[Any]) -> Float:
         """Numbers (1, h, w, c) -> float32 of the ONNX shape."""
         tensor = self.program.tensors[name]
-        return to_onnx(dequantize(q, tensor.format), tensor)
+        return to_onnx(to_reals(q, tensor.format), tensor)
 
     def buffer_shape(self, name: str) -> tuple[int, int, int, int]:
         """(1, h, w, c) of the buffer of an input or output, in numbers, with the channels that pad a pixel."""

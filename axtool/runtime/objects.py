@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from axtool.inputs.prepare import Placement
 from axtool.runtime.boxes import nms
-from axtool.runtime.detect import DECODERS
+from axtool.runtime.detect import DECODERS, SETS
 from axtool.runtime.found import Found
 from axtool.runtime.masks import masks_in_picture
 
@@ -45,7 +45,8 @@ def objects_of(
     if task.get("keep"):
         labels = task.get("labels", ())
         found = found.at(np.isin(found.classes, [i for i, name in enumerate(labels) if name in task["keep"]]))
-    kept = nms(found.boxes, found.scores, found.classes, float(task.get("iou", 0.5)))[:most]
+    limit = 1.0 if task["decode"] in SETS else float(task.get("iou", 0.5))
+    kept = nms(found.boxes, found.scores, found.classes, limit)[:most]
     return _in_picture(task, found.at(kept), placement, mask_size)
 
 

@@ -1,8 +1,10 @@
-"""Outputs and the task that the model was made for  ->  what was seen: classes with scores, or objects with boxes.
+"""Outputs and the task that the model was made for  ->  what was seen: classes with scores, objects with boxes, or the
+classes of all pixels.
 
-A task is plain values from a zoo config, stored in the .axm: `kind` (a classification, or objects: a detection, a
-pose, a segmentation), `labels`, and for objects `decode`, `threshold` and `iou`; `keep` lists the labels to show where
-not all are wanted, `keypoints` is how many a pose has, `coefficients` how many a mask is made of.
+A task is plain values from a zoo config, stored in the .axm: `kind` (a classification; objects: a detection, a pose, a
+segmentation; or the label of every pixel, semantic), `labels`, and for objects `decode`, `threshold` and `iou`; `keep`
+lists the labels to show where not all are wanted, `keypoints` is how many a pose has, `coefficients` how many a mask
+is made of.
 """
 
 from __future__ import annotations
@@ -19,17 +21,18 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Placement
 from axtool.plain_faults import faults_of
 from axtool.runtime.detect import DECODERS, label
+from axtool.runtime.label_map import THRESHOLD, first_map, label_map, shares
 from axtool.runtime.masks import run_lengths
 from axtool.runtime.objects import objects_of
 from axtool.types import TensorSpec
 
 TOP = 5
 OBJECTS = ("detection", "pose", "segmentation")
-KINDS = ("classification", *OBJECTS)
+KINDS = ("classification", *OBJECTS, "semantic")
 WITH_MORE = {  # decoders that give keypoints, and masks
     "pose": ("yolo", "yolo-anchored", "retinaface"), "segmentation": ("yolo", "yolo-anchored", "yolact"),
 }  # fmt: skip
-_SIZED = ("yolox", "retinaface", "ssd", "yolact")  # decoders that want the size of the model's input
+_SIZED = ("yolox", "retinaface", "ssd", "yolact", "detr")  # decoders that want the size of the model's input
 
 
 def check_task(task: Mapping[str, Any]) -> None:
@@ -76,6 +79,8 @@ def interpret(
     try:
         if task["kind"] == "classification":
             return _classes(task, next(iter(outputs.values())))
+        if task["kind"] == "semantic":
+            return _pixels(task, outputs)
         return _objects(task, outputs, placement)
     except (KeyError, IndexError, ValueError) as error:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in outputs.items())
@@ -91,6 +96,22 @@ def _classes(task: Mapping[str, Any], output: NDArray[Any]) -> dict[str, Any]:
     order = np.argsort(-scores, kind="stable")[: min(TOP, scores.size)]
     rows = [{"index": int(i), "label": label(task.get("labels", ()), int(i)), "score": float(scores[i])} for i in order]
     return {"kind": "classification", "classes": rows}
+
+
+def _pixels(task: Mapping[str, Any], outputs: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    labels = labels_of(task, outputs)
+    return {"kind": "semantic", "size": list(labels.shape), "classes": shares(labels, task.get("labels", ()))}
+
+
+def labels_of(task: Mapping[str, Any], outputs: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """The label of every pixel (h, w) of a semantic segmenter. Raises ValueError where the output is no such map."""
+    return label_map(outputs[first_map(task, outputs)], **map_settings(task))
+
+
+def map_settings(task: Mapping[str, Any]) -> dict[str, Any]:
+    """What a task says of its map: the threshold of a single chance, and how many classes there are."""
+    threshold = task.get("mask_threshold")
+    return {"threshold": THRESHOLD if threshold is None else threshold, "classes": len(task.get("labels", ())) or None}
 
 
 def _objects(

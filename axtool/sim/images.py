@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.encoding import encode_command, encode_layer, ragged
+from axtool.ops.storing import DTYPES, LITTLE
 from axtool.sim.engine import Engine, open_engine
 from axtool.types import Plan, Slot, Tensor
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 MEMORIES = ("ext", "ocm")
-Numbers = NDArray[np.signedinteger]
+Numbers = NDArray[Any]  # of int8, int16, int32 (fx32) or float16 (fp16)
 
 
 def encode_plan(plan: Plan) -> Rows:
@@ -42,7 +43,7 @@ def run_plan(
     isa: str = "auto",
     merge: bool = True,
 ) -> dict[str, Numbers]:
-    """Run a plan once: numbers of int8 or int16 (1, h, w, c) in and out."""
+    """Run a plan once: numbers of each tensor's format (1, h, w, c) in and out."""
     runner = open_plan(plan, engine, threads, isa, merge)
     memories = new_images(plan)
     for name in plan.program.inputs:
@@ -77,9 +78,9 @@ def host_slot(plan: Plan, name: str) -> Slot:
 def write_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor, values: NDArray[Any]) -> None:
     """Store numbers (1, h, w, c); the channels that pad a pixel hold the zero point."""
     shape, kind = (1, *tensor.numbers), tensor.format.kind
-    if values.shape != shape or values.dtype != kind:
+    if values.shape != shape or values.dtype != DTYPES[kind]:
         raise ValueError(f"'{tensor.name}' is {kind} {shape}, got {values.dtype} {values.shape}")
-    stored = values[0] if kind == "int8" else np.ascontiguousarray(values[0].astype("<i2"))
+    stored = values[0] if kind == "int8" else np.ascontiguousarray(values[0].astype(LITTLE[kind], copy=False))
     pixels = stored_pixels(memories, slot, tensor)
     pixels.reshape(-1)[:] = tensor.format.zero_point[0] & 0xFF
     assign_pixels(pixels[:, :, : tensor.shape[3]], stored.view(np.uint8))
@@ -102,9 +103,8 @@ def read_tensor(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: T
 
 def numbers_of(stored: NDArray[np.uint8], tensor: Tensor) -> Numbers:
     """The numbers in the bytes (1, h, w, bytes) of a tensor, in place where this CPU stores them so too."""
-    if tensor.format.kind == "int8":
-        return stored.view(np.int8)
-    return np.asarray(stored.view("<i2"), np.int16)
+    kind = tensor.format.kind
+    return stored.view(np.int8) if kind == "int8" else np.asarray(stored.view(LITTLE[kind]), DTYPES[kind])
 
 
 def stored_pixels(memories: Mapping[str, NDArray[np.uint8]], slot: Slot, tensor: Tensor) -> NDArray[np.uint8]:

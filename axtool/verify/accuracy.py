@@ -24,15 +24,18 @@ from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import open_samples
 from axtool.inputs.spec import InputSpec
 from axtool.quant.twins import fingerprint
+from axtool.runtime.label_map import first_map
 from axtool.runtime.objects import objects_of
-from axtool.runtime.task import completed, interpret
+from axtool.runtime.task import completed, interpret, map_settings
 from axtool.types import TensorSpec
 from axtool.verify.agreement import Agreement
 from axtool.verify.annotated import Picture, read_annotated
 from axtool.verify.check import Verdict, warn_of_known
 from axtool.verify.expected import measured
+from axtool.verify.label_metric import LabelAgreement
 from axtool.verify.labelled import Found, Tally
 from axtool.verify.metrics import Comparison
+from axtool.verify.task_metrics import TaskMetrics
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.loaded import load_entry, told
 from axtool.zoo.recipe import validation_of
@@ -51,8 +54,8 @@ T = TypeVar("T")
 class Accuracy:
     """Figures by the name of their metric, over so many pictures. `labelled` says what they were held against.
 
-    Shares are of 1: `map50`, `map75`, `keypoint_pck`, `mask_iou` against labels, `found_share` or `top1_agreement`
-    against the float model; and against it `sqnr_db`, of the worst output.
+    Shares are of 1: `map50`, `map75`, `keypoint_pck`, `mask_iou` against labels, `found_share`, `top1_agreement`,
+    `pixel_agreement` or `mean_iou` against the float model; and against it `sqnr_db`, of the worst output.
     """
 
     pictures: int
@@ -137,7 +140,9 @@ def _against_float(entry: Entry, model: _Model, reference: _Model, limit: int | 
         validation_of(entry), [_spec(spec) for spec in model.inputs], entry.config.preparation, limit=limit
     )
     comparisons = {spec.name: Comparison(spec.name) for spec in model.outputs}
-    agreement, again = None if task is None else Agreement(), 0
+    semantic = task is not None and task["kind"] == "semantic"
+    metrics = TaskMetrics(labels=_labels(task, model) if task is not None and semantic else None)
+    agreement, again = None if task is None or semantic else Agreement(), 0
     for done, feeds in enumerate(samples, 1):
         again += model.knows(feeds)
         wanted, got = reference.run(feeds), model.run(feeds)
@@ -145,10 +150,15 @@ def _against_float(entry: Entry, model: _Model, reference: _Model, limit: int | 
             comparison.add(np.asarray(wanted[name]), np.asarray(got[name]))
         if agreement is not None and task is not None:
             agreement.add(interpret(task, wanted), interpret(task, got))
+        metrics.add(wanted, got)
         count(done, len(samples))
     warn_of_known(again, len(samples))
-    verdict = Verdict("all", len(samples), tuple(comparisons.values()), agreement)
+    verdict = Verdict("all", len(samples), tuple(comparisons.values()), agreement, metrics)
     return Accuracy(len(samples), False, measured(verdict))
+
+
+def _labels(task: Mapping[str, Any], model: _Model) -> LabelAgreement:
+    return LabelAgreement(first_map(task, {spec.name: np.empty(0) for spec in model.outputs}), map_settings(task))
 
 
 def _compiled(entry: Entry, axm: Path, *, kernel: bool, threads: int) -> _Model:

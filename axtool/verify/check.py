@@ -39,10 +39,12 @@ from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
 from axtool.verify.judge import LOSSY, Limits, judge
 from axtool.verify.metrics import Comparison
+from axtool.verify.task_metrics import NO_METRICS, TaskMetrics, task_metrics
 
 log = logging.getLogger("axtool")
 
 STAGES = ("all", "float", "quant", "reference", "native")
+FROM_SOURCE = ("all", "float", "reference")  # stages whose reference is the user's own graph
 FEW = 8  # samples: a share or a decibel of fewer moves with each one
 Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[[Mapping[str, NDArray[Any]]], Arrays]
@@ -62,6 +64,7 @@ class Request:
     preprocess: str | None = None
     permissive: bool = False
     fix_fp16: bool = False
+    metrics: tuple[str, ...] = ()  # names of `axtool.verify.task_metrics.METRICS`
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Verdict:
     samples: int
     outputs: tuple[Comparison, ...]
     agreement: Agreement | None = None
+    metrics: TaskMetrics = NO_METRICS
     failures: tuple[str, ...] = ()
     incomparable: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
@@ -97,6 +101,7 @@ class Verdict:
             "calibrated_with": self.calibrated_with,
             "outputs": [comparison.to_dict() for comparison in self.outputs],
             "agreement": None if self.agreement is None else self.agreement.to_dict(),
+            "metrics": self.metrics.to_dict(),
             "checks": list(self.checks),
             "failures": list(self.failures),
             "notes": list(self.notes),
@@ -174,12 +179,15 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
     front, samples = opened.front, opened.samples
     if front.loaded.random_ops:
         return Verdict(request.stage, 0, (), incomparable=front.loaded.random_ops)
-    reference, result = _pair(request, opened)
+    metrics = task_metrics(
+        request.metrics, opened.model.artefact, opened.source.model, exposes=request.stage in FROM_SOURCE
+    )
+    reference, result = _pair(request, opened, metrics.scores)
     names = [spec.name for spec in opened.model.outputs]
     parts, axes = parts_of(front.cleaned.model), channel_axes(front.cleaned.model)
     comparisons = {name: Comparison(name, parts.get(name, ()), axes.get(name)) for name in names}
     task = opened.model.artefact.task
-    agreement = Agreement() if task else None
+    agreement = Agreement() if task and task["kind"] != "semantic" else None
     known, again = frozenset(opened.model.artefact.provenance.get("samples", ())), 0
     for done, feeds in enumerate(samples, 1):
         again += bool(known) and fingerprint(feeds) in known
@@ -188,16 +196,18 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
             comparisons[name].add(np.asarray(wanted[name]), np.asarray(got[name]))
         if agreement is not None:
             agreement.add(interpret(task, wanted), interpret(task, got))
+        metrics.add(wanted, got)
         count(done, len(samples))
     outputs = tuple(comparisons.values())
-    judged = judge(request.stage, outputs, agreement, limits)
+    judged = judge(request.stage, outputs, agreement, limits, metrics)
     steps = next_steps(request, opened.model.artefact) if judged.failures else ()
     notes = (*judged.notes, *notes_on_data(request, opened.model.artefact, len(samples)))
     if request.stage in LOSSY:
         warn_of_known(again, len(samples))
     return Verdict(
-        request.stage, len(samples), outputs, agreement, judged.failures, (), judged.checks, notes, steps, again
-    )
+        request.stage, len(samples), outputs, agreement, metrics, judged.failures, (), judged.checks, notes, steps,
+        again,
+    )  # fmt: skip
 
 
 def warn_of_known(again: int, samples: int) -> None:
@@ -236,8 +246,8 @@ def next_steps(request: Request, artefact: Artefact) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:
-    """(what is right, what is judged) for a stage."""
+def _pair(request: Request, opened: Opened, beside: tuple[str, ...] = ()) -> tuple[Run, Run]:
+    """(what is right, what is judged) for a stage; tensors of the source `beside` its outputs come where it runs."""
     model, front = opened.model, opened.front
     compiled: Run = lambda feeds: model.run(feeds).outputs  # noqa: E731
     outputs = [spec.name for spec in model.outputs]
@@ -246,7 +256,7 @@ def _pair(request: Request, opened: Opened) -> tuple[Run, Run]:
         return (lambda feeds: slow.run(feeds).outputs), compiled
     if request.stage == "quant":
         return _ours(request, front, outputs).run, compiled
-    source = _source(request, opened, outputs)
+    source = _source(request, opened, [*outputs, *beside])
     if request.stage == "float":
         return source, _ours(request, front, outputs).run
     return source, compiled

@@ -25,6 +25,9 @@ def measured(verdict: Verdict) -> dict[str, float]:
         figures["top1_agreement"] = min(agree / total for agree, total in totals)
     if verdict.agreement is not None:
         figures["top1_agreement" if verdict.agreement.classified else "found_share"] = verdict.agreement.found_share
+    labels = verdict.metrics.labels
+    if labels is not None:
+        figures |= {"pixel_agreement": labels.pixel, "mean_iou": labels.miou or 0.0}
     return figures
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from axtool.errors import plural
 from axtool.verify.agreement import Agreement
 from axtool.verify.metrics import Comparison
+from axtool.verify.task_metrics import NO_LIMITS, NO_METRICS, Least, TaskMetrics
 
 EQUAL = float("inf")
 # The SQNR in dB that every output needs, by stage; and what each input of a final Concat needs in it.
@@ -33,6 +34,7 @@ class Limits:
     min_top1: float | None = None
     min_channel_db: float | None = None
     min_found: float | None = None
+    metrics: Least = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,18 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(stage: str, outputs: Sequence[Comparison], agreement: Agreement | None, limits: Limits) -> Judgement:
-    """Judge a comparison. A limit that nothing can meet fails too."""
+def judge(
+    stage: str,
+    outputs: Sequence[Comparison],
+    agreement: Agreement | None,
+    limits: Limits,
+    metrics: TaskMetrics = NO_METRICS,
+) -> Judgement:
+    """Judge a comparison. A limit that nothing can meet fails too; where metrics were asked for, they decide."""
     share, share_failures, share_notes, decides = _shares(stage, outputs, agreement, limits)
+    if metrics:
+        checked, failed = metrics.judged(limits.metrics)
+        share, share_failures, decides = [*share, *checked], [*share_failures, *failed], stage in LOSSY
     floor = FLOOR_DB[stage] if limits.min_sqnr_db is None else limits.min_sqnr_db
     part_floor = min(PART_FLOOR_DB[stage], floor)
     parts = any(c.parts for c in outputs)

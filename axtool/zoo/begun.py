@@ -117,7 +117,8 @@ def begun_text(begun: Begun) -> str:
     lines += _pictures("calibration", begun.calib, size, seed=1)
     lines += ["# Figures are measured on these, which calibration must not have seen."]
     lines += _pictures("validation", None, size, seed=2)
-    metric = {"classification": "top1_agreement", "": "sqnr_db"}.get(str(begun.task.get("kind", "")), "found_share")
+    by_kind = {"classification": "top1_agreement", "semantic": "pixel_agreement", "": "sqnr_db"}
+    metric = by_kind.get(str(begun.task.get("kind", "")), "found_share")
     lines += [
         "# What `build --verify` and `eval` must reach, once you know what it is:",
         f"# expected: [{{metric: {metric}, minimum: {20 if metric == 'sqnr_db' else 0.95}}}]",

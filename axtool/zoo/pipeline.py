@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from axtool.errors import UsageError
+from axtool.runtime.detect import SETS
 from axtool.runtime.task import OBJECTS
 from axtool.zoo.calls import Call, Word
 from axtool.zoo.preprocess import calls_of
@@ -84,6 +85,8 @@ def _behind(task: Mapping[str, Any]) -> tuple[Call, ...]:
         softmax = [Call("softmax")] if task.get("softmax") else []
         shown = min(5, count) if count else 1
         return (*softmax, Call("top_k", shown), Call("unpack"), Call("ax_classification"))
+    if task.get("kind") == "semantic" and count > 1:
+        return Call("decode_semantic_segmentation", count), Call("ax_semantic_segmentation")
     return (Call("identity"),)
 
 
@@ -93,7 +96,8 @@ def _objects(task: Mapping[str, Any]) -> tuple[Call, ...]:
     rows, prototypes = Call("itemgetter", 0), Call("itemgetter", 1)
     if task["kind"] == "detection":
         picked = [rows] if task["decode"] == "yolact" else []
-        return decoder, *picked, once, Call("to_image_space"), Call("ax_detection")
+        suppressed = [] if task["decode"] in SETS else [once]
+        return decoder, *picked, *suppressed, Call("to_image_space"), Call("ax_detection")
     if task["kind"] == "pose":
         points = int(task["keypoints"])
         columns = [6 + 3 * point for point in range(points)]
@@ -128,6 +132,7 @@ def _decoder(task: Mapping[str, Any]) -> Call:
         "retinaface": Call("decode_retina_face", THRESHOLD, **faces),
         "ssd": Call("decode_ssd", THRESHOLD),
         "yolact": Call("decode_yolact", THRESHOLD),
+        "detr": Call("decode_detr", THRESHOLD),
     }  # fmt: skip
     return decoders[decode]
 

@@ -109,12 +109,15 @@ Pictures = Annotated[WheelPictures | FilePictures | Scenes, Field(discriminator=
 class Expected(Strict):
     """A figure that a build should reach: how far int8 may fall, and what was measured.
 
-    The first three are agreement with the float model on the validation data, the others are against the config's
+    The first five are agreement with the float model on the validation data, the others are against the config's
     annotations. `float_value` is the float model's, `int8` a build's for the first target with the onnxruntime tail,
     `int8_kernel` the same with the config's postamble.
     """
 
-    metric: Literal["top1_agreement", "found_share", "sqnr_db", "map50", "map75", "keypoint_pck", "mask_iou"]
+    metric: Literal[
+        "top1_agreement", "found_share", "sqnr_db", "pixel_agreement", "mean_iou",
+        "map50", "map75", "keypoint_pck", "mask_iou",
+    ]  # fmt: skip
     float_value: float | None = None
     int8: float | None = None
     int8_kernel: float | None = None

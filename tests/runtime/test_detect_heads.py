@@ -1,4 +1,4 @@
-"""Tasks of RetinaFace, SSD and YOLACT: what `interpret` finds is what the operators of their pipelines find."""
+"""Tasks of RetinaFace, SSD, YOLACT and DETR: what `interpret` finds is what the operators of their pipelines find."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from axtool.types import TensorSpec
 
 FACE = {"kind": "pose", "decode": "retinaface", "keypoints": 5, "size": [64, 96], "labels": ["face"], "iou": 0.4}
 SSD = {"kind": "detection", "decode": "ssd", "size": [64, 96], "labels": ["cat", "dog"], "iou": 0.5}
+SET = {"kind": "detection", "decode": "detr", "size": [64, 96], "labels": ["cat", "dog", "owl"]}
 MASKS = {"kind": "segmentation", "decode": "yolact", "size": [64, 64], "labels": ["cat", "dog"], "iou": 0.5}
 
 
@@ -81,7 +82,44 @@ def test_yolact_objects_have_masks_inside_their_boxes() -> None:
     assert all("mask" in row for row in found)
 
 
-@pytest.mark.parametrize("task", [FACE, SSD, MASKS])
+def detr() -> dict[str, Any]:
+    made = outputs((1, 20, 4), (1, 20, 4))  # three classes and 'no object'; as many boxes as wide
+    made["o0"] *= 4
+    made["o1"] = 1 / (1 + np.exp(-made["o1"]))
+    return made
+
+
+def test_detr_boxes_are_those_of_the_operator() -> None:
+    made = detr()
+    found = interpret({**SET, "threshold": 0.5}, made)["detections"]
+    rows = op.decode_detr(0.5, width=96, height=64)(*made.values())
+    rows = rows[np.argsort(-rows[:, 4], kind="stable")]
+    assert len(found) == len(rows) > 3
+    np.testing.assert_allclose([row["box"] for row in found], rows[:, :4], atol=2e-3)
+    assert [row["index"] for row in found] == rows[:, 5].astype(int).tolist()
+
+
+def test_a_set_of_boxes_is_not_suppressed() -> None:
+    made = detr()
+    made["o1"][:] = made["o1"][:, :1]  # twenty boxes in one place
+    made["o0"][:, :, 0] += 10
+    assert len(interpret({**SET, "threshold": 0.5}, made)["detections"]) == 20
+
+
+def test_no_object_is_no_class_and_takes_its_share_of_the_softmax() -> None:
+    made = {"logits": np.array([[[1.0, 0, 0, 3.0]]], np.float32), "boxes": np.full((1, 1, 4), 0.5, np.float32)}
+    (row,) = interpret({**SET, "threshold": 0.0}, made)["detections"]
+    assert (row["label"], row["box"]) == ("cat", [24.0, 16.0, 72.0, 48.0])
+    assert row["score"] == pytest.approx(np.e / (np.e + 2 + np.e**3))
+
+
+@pytest.mark.parametrize("shapes", [[(1, 20, 4)], [(1, 20, 92), (1, 19, 4)], [(1, 20, 92), (1, 20, 5)]])
+def test_outputs_that_are_no_detrs_are_refused(shapes: list[tuple[int, ...]]) -> None:
+    with pytest.raises(UsageError, match="not those of a detr model"):
+        interpret(SET, outputs(*shapes))
+
+
+@pytest.mark.parametrize("task", [FACE, SSD, MASKS, SET])
 def test_the_size_comes_from_the_model_where_the_task_does_not_say_it(task: dict[str, Any]) -> None:
     spec = TensorSpec("input", (1, 3, 32, 48), "float32")
     assert completed({**task, "size": None}, [spec], [])["size"] == [32, 48]
@@ -99,7 +137,7 @@ def test_a_task_that_the_decoder_cannot_serve_is_refused(task: dict[str, Any], s
         check_task(task)
 
 
-@pytest.mark.parametrize("task", [FACE, SSD, MASKS])
+@pytest.mark.parametrize("task", [FACE, SSD, MASKS, SET])
 def test_outputs_of_another_model_are_refused_with_their_shapes(task: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"not those of a {task['decode']} model: o0"):
         interpret({**task, "threshold": 0.5}, outputs((1, 7, 4), (1, 8, 2), (1, 7, 10), (1, 4, 4, 3)))

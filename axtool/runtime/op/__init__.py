@@ -27,6 +27,7 @@ from axtool.runtime.op.decode import (
 )
 from axtool.runtime.op.decode_maps import DecodeCenterFace, DecodeDbnet
 from axtool.runtime.op.decode_priors import DecodeRetinaFace, DecodeYolact
+from axtool.runtime.op.decode_sets import DecodeDetr
 from axtool.runtime.op.device_ops import AxRuntimeModel, Depad, Dequant, NchwToNhwc, Pad, Quant
 from axtool.runtime.op.for_each import ForEach
 from axtool.runtime.op.load import LoadedSeq, load
@@ -66,7 +67,7 @@ axclassification, axdepthmap, axdetection, axobb = AxClassification, AxDepthMap,
 axpose, axsegmentation = AxPose, AxSegmentation
 decode_detections, decode_obb, decode_pose = DecodeDetections, DecodeObb, DecodePose
 decode_center_face, decode_dbnet, prepare = DecodeCenterFace, DecodeDbnet, Prepare
-decode_retina_face, decode_segmentation = DecodeRetinaFace, DecodeSegmentation
+decode_detr, decode_retina_face, decode_segmentation = DecodeDetr, DecodeRetinaFace, DecodeSegmentation
 decode_semantic_segmentation, decode_ssd, decode_yolact = DecodeSemanticSegmentation, DecodeSsd, DecodeYolact
 filter, nms, proto_to_mask, softmax, sort_by, split = Filter, Nms, ProtoToMask, Softmax, SortBy, Split
 to_image_space, top1, top_k, topk, foreach = ToImageSpace, Top1, TopK, TopK, ForEach
@@ -76,7 +77,7 @@ constant, for_each, onnx_model = Constant, ForEach, OnnxModel
 __all__ = [
     "AxClassification", "AxDepthMap", "AxDetection", "AxObb", "AxPose", "AxRuntimeModel", "AxSegmentation",
     "AxSemanticSegmentation", "CenterCrop", "ColorConvert", "Constant", "ContrastNormalize", "CropRoi",
-    "CropRotatedRoi", "DecodeCenterFace", "DecodeDbnet", "DecodeDetections", "DecodeObb", "DecodePose",
+    "CropRotatedRoi", "DecodeCenterFace", "DecodeDbnet", "DecodeDetections", "DecodeDetr", "DecodeObb", "DecodePose",
     "DecodeRetinaFace", "DecodeSegmentation", "DecodeSemanticSegmentation", "DecodeSsd", "DecodeYolact", "Depad",
     "Dequant", "Dumper", "Filter", "ForEach", "Identity", "InterpolationMode", "Itemgetter", "Letterbox",
     "LinearScaling", "LoadedSeq", "NchwToNhwc", "Nms", "Normalize", "Observer", "OnnxModel", "Operator", "Pack", "Pad",
@@ -85,10 +86,10 @@ __all__ = [
     "ax_classification", "ax_depth_map", "ax_detection", "ax_obb", "ax_pose", "ax_segmentation",
     "ax_semantic_segmentation", "axclassification", "axdepthmap", "axdetection", "axobb", "axpose", "axsegmentation",
     "center_crop", "centercrop", "color_convert", "colorconvert", "constant", "contrast_normalize", "crop_roi",
-    "crop_rotated_roi", "croproi", "decode_center_face", "decode_dbnet", "decode_detections", "decode_obb",
-    "decode_pose", "decode_retina_face", "decode_segmentation", "decode_semantic_segmentation", "decode_ssd",
-    "decode_yolact", "dumper", "filter", "for_each", "foreach", "frame_context", "identity", "itemgetter", "letterbox",
-    "linear_scaling", "linearscaling", "load", "nms", "normalize", "observer", "onnx_model", "pack", "par",
+    "crop_rotated_roi", "croproi", "decode_center_face", "decode_dbnet", "decode_detections", "decode_detr",
+    "decode_obb", "decode_pose", "decode_retina_face", "decode_segmentation", "decode_semantic_segmentation",
+    "decode_ssd", "decode_yolact", "dumper", "filter", "for_each", "foreach", "frame_context", "identity", "itemgetter",
+    "letterbox", "linear_scaling", "linearscaling", "load", "nms", "normalize", "observer", "onnx_model", "pack", "par",
     "perspective", "prepare", "proto_to_mask", "resize", "seq", "softmax", "sort_by", "split", "to_dtype",
     "to_image_space", "to_image_tensor", "to_tensor", "todtype", "toimage", "top1", "top_k", "topk", "totensor",
     "unpack",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.artefact.stages import Artefact, DeviceStage, HostStage
-from axtool.ops.arithmetic import dequantize, quantize_host
+from axtool.ops.storing import DTYPES, to_numbers, to_reals
 from axtool.runtime.device import DeviceSession, to_onnx, to_stored
 from axtool.runtime.model import HostSession
 from axtool.runtime.tensor_info import TensorInfo
@@ -36,13 +36,13 @@ class Lane:
         """float32 of the ONNX shape, or of NHWC where that is another order -> numbers (1, h, w, c)."""
         if self.tensor is None:
             return array
-        numbers = quantize_host(np.asarray(array, np.float32), self.tensor.format)
+        numbers = to_numbers(np.asarray(array, np.float32), self.tensor.format)
         stored = (1, *self.tensor.numbers)
         return numbers if numbers.shape == stored else to_stored(numbers, self.tensor)
 
     def dequantize(self, numbers: Array) -> Array:
         """Numbers (1, h, w, c) -> float32 in the same order."""
-        return numbers if self.tensor is None else dequantize(numbers, self.tensor.format)
+        return numbers if self.tensor is None else to_reals(numbers, self.tensor.format)
 
     def align(self, array: Array) -> Array:
         """float32 (1, h, w, c) -> the ONNX tensor."""
@@ -147,12 +147,7 @@ def info_of(tensor: Tensor, shape: Sequence[int]) -> TensorInfo:
     """The buffer of a device tensor: numbers (1, h, w, c) inside, channels padded to those of `shape`."""
     padding = [(0, size - inside) for size, inside in zip(shape, (1, *tensor.numbers), strict=True)]
     scale, zero_point = _scale(tensor.format)
-    return TensorInfo(shape, _DTYPES[tensor.format.kind], tensor.name, padding, scale, zero_point)
-
-
-_DTYPES: Mapping[str, type[np.generic]] = {
-    "int8": np.int8, "int16": np.int16, "int32": np.int32, "fx32": np.int32, "fp16": np.float16, "float32": np.float32,
-}  # fmt: skip
+    return TensorInfo(shape, DTYPES[tensor.format.kind], tensor.name, padding, scale, zero_point)
 
 
 def _scale(fmt: QFormat) -> tuple[Any, Any]:
