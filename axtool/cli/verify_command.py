@@ -109,6 +109,7 @@ def verify_command(
       axtool verify model.axm --data images/ --postamble UltralyticsYoloPostamble,num_classes=80
     """
     set_up(quiet=quiet, verbose=verbose)
+    from axtool.report.job import job_of_file
     from axtool.report.verified import verified_document, verified_text
     from axtool.verify.judge import Limits
     from axtool.verify.task_metrics import Least, parsed
@@ -157,6 +158,7 @@ def verify_command(
         None if verdict is None else verdict.to_dict(),
         rows,
         None if tail is None else tail.to_dict(),
+        None if verdict is None else job_of_file(model),
     )
     if as_json:
         emit(document)

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from axtool.plan.local_memory import local_bytes
+from axtool.target import Target
 from axtool.types import Plan, Slot
 
 
@@ -45,6 +47,13 @@ def _covered(slots: Sequence[Slot]) -> int:
         total += max(slot.offset + slot.size - max(slot.offset, end), 0)
         end = max(end, slot.offset + slot.size)
     return total
+
+
+def peak_local_bytes(planned: Plan, target: Target) -> int:
+    """The most bytes that a command keeps in the memory of each processing element."""
+    layers = planned.program.layers
+    seen = {(c.layer, c.tile.n) for c in planned.commands if c.kind == "compute" and layers[c.layer].op != "concat"}
+    return max((local_bytes(layers[at], planned.program, target, channels) for at, channels in seen), default=0)
 
 
 def groups(planned: Plan) -> tuple[int | None, ...]:

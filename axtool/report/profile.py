@@ -19,7 +19,8 @@ from axtool.plan.build import plan
 from axtool.plan.build_directives import matching, require_matched
 from axtool.plan.check_program import verify_program
 from axtool.plan.directives_file import directives_from_dict, load_directives
-from axtool.report.plan_facts import groups, peak_bytes, spilled_bytes, spilled_slots
+from axtool.report.feed_forward import feed_forward_blocks
+from axtool.report.plan_facts import groups, peak_bytes, peak_local_bytes, spilled_bytes, spilled_slots
 from axtool.report.segments import segments
 from axtool.sim.checks import read_commands, read_layers
 from axtool.sim.images import encode_plan, sizes_of
@@ -63,6 +64,8 @@ class Stage:
     spilled_bytes: tuple[int, ...]
     groups: tuple[int | None, ...]
     peak_spilled_bytes: int = 0  # the most at one time
+    peak_lrm_bytes: int = 0  # of one processing element
+    feed_forward: tuple[tuple[int, int], ...] = ()  # the two linears of each block, as indices of layers
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,15 @@ def _stage(planned: Plan, target: Target) -> Stage:
     outputs = [program.tensors[layer.outputs[0]].shape for layer in program.layers]
     names = segments([layer.origin for layer in program.layers], [(shape[1], shape[2]) for shape in outputs])
     out = spilled_slots(planned)
-    return Stage(time_plan(planned, target), names, spilled_bytes(planned, out), groups(planned), peak_bytes(out))
+    return Stage(
+        time_plan(planned, target),
+        names,
+        spilled_bytes(planned, out),
+        groups(planned),
+        peak_bytes(out),
+        peak_local_bytes(planned, target),
+        feed_forward_blocks(program),
+    )
 
 
 def changed(target: Target, settings: tuple[str, ...]) -> Target:

@@ -158,8 +158,11 @@ def _took(document: Mapping[str, Any]) -> str:
 def _busy(document: Mapping[str, Any]) -> str:
     whole, outside = document["mac_utilisation"], document["mac_utilisation_outside_custom"]
     others = f" ({percent(outside)} outside custom ops)" if outside != whole else ""
+    blocks = document["feed_forward_blocks"]
+    rest = large(document["macs"] - document["feed_forward_macs"])
+    split = f" ({rest} outside {plural(blocks, 'feed-forward block')})" if blocks else ""
     return (
-        f"{large(document['macs'])} MACs, {percent(whole)} of the array's peak{others}, "
+        f"{large(document['macs'])} MACs{split}, {percent(whole)} of the array's peak{others}, "
         f"{percent(document['mac_cycles_utilisation'])} in the mac cycles alone"
     )
 
@@ -167,7 +170,8 @@ def _busy(document: Mapping[str, Any]) -> str:
 def _moved(document: Mapping[str, Any]) -> str:
     near, spilled, most = document["near_bytes"], document["spilled_bytes"], size(document["peak_spilled_bytes"])
     return (
-        f"on-chip peak {size(document['peak_ocm_bytes'])} of {size(document['ocm_bytes'])}; "
+        f"on-chip peak {size(document['peak_ocm_bytes'])} of {size(document['ocm_bytes'])}, of each element "
+        f"{size(document['peak_lrm_bytes'])} of {size(document['lrm_bytes_per_pe'])}; "
         f"external {size(document['external_read_bytes'])} read, {size(document['external_write_bytes'])} written"
         + (f"; {size(near)} from the memory beside the core" if near else "")
         + (f"; {size(spilled)} of activations find no room on chip, at most {most} at a time" if spilled else "")

@@ -55,6 +55,10 @@ def profile_document(model: str, profiled: Profiled) -> dict[str, Any]:
         "other_cycles": {name: sum(timing.causes[name] for timing in timings) for name in timings[0].causes},
         "peak_ocm_bytes": max(timing.peak_ocm_bytes for timing in timings),
         "ocm_bytes": timings[0].ocm_bytes,
+        "peak_lrm_bytes": max(stage.peak_lrm_bytes for stage in profiled.stages),
+        "lrm_bytes_per_pe": profiled.target.memory.lrm_bytes_per_pe,
+        "feed_forward_blocks": sum(len(stage.feed_forward) for stage in profiled.stages),
+        "feed_forward_macs": sum(_feed_forward_macs(stage) for stage in profiled.stages),
         "external_read_bytes": reads,
         "external_write_bytes": writes,
         "external_bytes": reads + writes,
@@ -75,6 +79,10 @@ def largest(ledger: Mapping[str, int]) -> str:
     """The category with the most cycles; - where there are none."""
     name = max(CATEGORIES, key=lambda category: ledger[category])
     return name if ledger[name] else "-"
+
+
+def _feed_forward_macs(stage: Stage) -> int:
+    return sum(stage.timing.layers[at].macs for block in stage.feed_forward for at in block)
 
 
 def _rows(number: int, stage: Stage, peak: float) -> list[dict[str, Any]]:

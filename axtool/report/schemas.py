@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_metrics import Semantic, VerifyMetrics
-from axtool.report.schemas_profile import Profile, ProfileCompare, ProfileSweep, Targets
+from axtool.report.schemas_profile import Job, Profile, ProfileCompare, ProfileSweep, Targets
 from axtool.report.schemas_tail import RunTail, TailVerdict
 from axtool.report.schemas_zoo import ZooBenchmark, ZooCheck, ZooEval, ZooInfo, ZooList, ZooNew, ZooShowConfig
 
@@ -268,6 +268,7 @@ class Verify(Document):
     layers: list[LayerRow] | None
     first_bad_layer: int | None
     postamble: TailVerdict | None = Field(description="Of a kernel against the onnxruntime tail; null: none was named.")
+    job: Job | None = Field(description="Of the file on its chip; null where only a kernel was judged.")
 
 
 class ExpectedRow(Part):

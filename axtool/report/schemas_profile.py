@@ -55,6 +55,29 @@ class SumRow(Row):
     layers: int
 
 
+class Job(Part):
+    """A profile in short: what each memory holds at most, and where the cycles of a frame go. All of it is modelled."""
+
+    target: str
+    clock_hz: float
+    cores: int
+    cycles: int
+    latency_ms: float
+    peak_ocm_bytes: int
+    ocm_bytes: int
+    peak_lrm_bytes: int = Field(description="The most that a command keeps in each processing element.")
+    lrm_bytes_per_pe: int
+    peak_spilled_bytes: int = Field(description="Of activations outside the chip at one time.")
+    external_read_bytes: int
+    external_write_bytes: int
+    macs: int
+    feed_forward_blocks: int = Field(description="Pairs of linears with nothing but an activation between them.")
+    feed_forward_macs: int = Field(description="Of their linears; part of `macs`.")
+    mac_utilisation: float = Field(description="Of the array's peak, over all cycles.")
+    ledger_cycles: Ledger
+    other_cycles: Ledger
+
+
 class Profile(Document, Utilised):
     schema_: Literal["axtool.profile/1"] = Field(alias="schema")
     status: Literal["ok", "failed"]
@@ -76,6 +99,10 @@ class Profile(Document, Utilised):
     other_cycles: Ledger
     peak_ocm_bytes: int
     ocm_bytes: int
+    peak_lrm_bytes: int = Field(description="The most that a command keeps in each processing element.")
+    lrm_bytes_per_pe: int
+    feed_forward_blocks: int = Field(description="Pairs of linears with nothing but an activation between them.")
+    feed_forward_macs: int = Field(description="Of their linears; part of `macs`.")
     external_read_bytes: int
     external_write_bytes: int
     external_bytes: int

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
+from axtool.report.job import job_text
 from axtool.report.tables import table
 from axtool.report.units import header
 from axtool.report.verified_metrics import metric_lines
@@ -24,8 +25,10 @@ def verified_document(
     compared: Mapping[str, Any] | None,
     layers: Sequence[Mapping[str, Any]] | None,
     tail: Mapping[str, Any] | None = None,
+    job: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`compared` are the figures against the source, `tail` those of a kernel; None for what was not asked for.
+    """`compared` are the figures against the source, `tail` those of a kernel, `job` the summary of the file on its
+    chip; None for what was not asked for.
 
     `verdict` is passed, failed or not comparable; the exit code follows it.
     """
@@ -42,6 +45,7 @@ def verified_document(
         "layers": None if layers is None else [dict(row) for row in layers],
         "first_bad_layer": next((row["index"] for row in layers or () if row["bad"]), None),
         "postamble": None if tail is None else dict(tail),
+        "job": None if job is None else dict(job),
     }
 
 
@@ -76,6 +80,8 @@ def verified_text(document: Mapping[str, Any]) -> str:
         lines += metric_lines(document["metrics"])
     if document["layers"] is not None:
         lines.append(_layers(document["layers"]))
+    if document["job"] is not None:
+        lines.append(job_text(document["job"]))
     lines += [f"note: {text}" for text in document["notes"]]
     lines.append(f"checked: {', '.join(document['checks'])}")
     of_tail = len(document["postamble"]["failures"]) if document["postamble"] else 0
