@@ -11,7 +11,8 @@ from axtool.ops.exponential import exp_table
 from axtool.ops.limits_mac import is_pair
 from axtool.plan.layout import LAST, axes_of
 from axtool.plan.lower_activation import ending
-from axtool.plan.lower_builder import Builder, multiplier, spatial
+from axtool.plan.convert import multiplier
+from axtool.plan.lower_builder import Builder, spatial
 from axtool.plan.lower_elementwise import format_of
 from axtool.plan.lower_mac import lower_matmul
 from axtool.plan.lower_wide import as_bytes
