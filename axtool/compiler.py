@@ -6,7 +6,7 @@ Every step is a function from value to value; this page says their order and wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +24,7 @@ from axtool.graph.split import Stage
 from axtool.graph.standard import check_standard
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
+from axtool.optimizations import OPTIMIZATIONS
 from axtool.options import Options
 from axtool.plan.build import plan
 from axtool.plan.build_directives import Directive, matching, require_matched
@@ -118,7 +119,11 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         numbers = quantize(stage, choice, front, target)
         made.append(numbers)
         progress.step("planning")
-        stages.append(build_stage(stage, numbers, target, directives, check=options.reading.check))
+        stages.append(
+            build_stage(
+                stage, numbers, target, directives, without=switched_off(target, options), check=options.reading.check
+            )
+        )
     with located(str(options.directives)):
         require_matched(directives, [stage.plan.program for stage in stages if isinstance(stage, DeviceStage)])
     layers = look_at_layers(front, stages, made, samples, choice, followed, options, target, progress)
@@ -243,19 +248,40 @@ def quantize(stage: Stage, choice: Choice, front: Front, target: Target) -> Quan
 
 
 def build_stage(
-    stage: Stage, numbers: Quantization, target: Target, directives: Sequence[Directive], *, check: bool
+    stage: Stage,
+    numbers: Quantization,
+    target: Target,
+    directives: Sequence[Directive],
+    *,
+    without: Collection[str] = (),
+    check: bool,
 ) -> DeviceStage:
     """Lower, tile, place and emit one device stage; `check` verifies what each step made.
+
+    `without` names the optimisations that are switched off.
 
     Directives that match none of its layers are for other stages.
     """
     program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs)
     if check:
         verify_program(program)
-    planned = plan(program, target, matching(directives, program))
+    planned = plan(program, target, matching(directives, program), without)
     if check:
         verify_plan(planned, target)
     return DeviceStage(planned)
+
+
+def switched_off(target: Target, options: Options) -> tuple[str, ...]:
+    """The optimisations behind the graph that the target lists and the user disables, with their places, sorted."""
+    return tuple(
+        sorted(
+            name
+            for name in set(options.reading.disable)
+            if (one := OPTIMIZATIONS.get(name.partition(":")[0])) is not None
+            and one.step != "graph"
+            and one.name in target.optimizations
+        )
+    )
 
 
 def look_at_layers(

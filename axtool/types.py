@@ -227,6 +227,7 @@ class Plan:
     slots: tuple[Slot, ...]
     commands: tuple[Command, ...]
     sizes: Mapping[str, int]  # bytes of each memory that the commands use
+    without: tuple[str, ...] = ()  # optimisations that are switched off (`axtool.optimizations`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ def unpack_stage(index: int, entry: HostEntry | DeviceEntry, target: str, blobs:
         slots=tuple(Slot(s.tensor, s.memory, s.offset, s.size, s.first, s.last) for s in entry.slots),
         commands=tuple(decode_command(row) for row in rows),
         sizes={str(memory): size for memory, size in entry.sizes.items()},
+        without=tuple(entry.without),
     )
     return DeviceStage(plan)
 
@@ -84,6 +85,7 @@ def _device_entry(plan: Plan) -> DeviceEntry:
             for s in plan.slots
         ],
         sizes={"ext": int(plan.sizes.get("ext", 0)), "ocm": int(plan.sizes.get("ocm", 0))},
+        **({"without": list(plan.without)} if plan.without else {}),
     )
 
 

@@ -76,6 +76,7 @@ class DeviceEntry(Strict):
     constants: list[Name]
     slots: list[SlotEntry]
     sizes: dict[Literal["ext", "ocm"], Count]
+    without: list[Name] = []  # optimisations that are switched off
 
 
 class TrialEntry(Strict):

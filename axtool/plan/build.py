@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -32,8 +32,8 @@ ATTEMPTS = 12  # times that a fragmented placement is tried again with less room
 PREFETCH_SHARES = (1.0, 0.9, 0.75, 0.0)  # of the on-chip memory that may be full with the next layer's constants
 
 
-def plan(program: Program, target: Target, directives: Sequence[Directive] = ()) -> Plan:
-    """An address for every byte and an order for every step.
+def plan(program: Program, target: Target, directives: Sequence[Directive] = (), without: Collection[str] = ()) -> Plan:
+    """An address for every byte and an order for every step. `without` names optimisations that are switched off.
 
     Raises FitError where the chip is too small, UsageError for a directive that no layer can follow.
     """
@@ -47,7 +47,7 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = ())
             error.hint = _smallest_change(program, target, wishes)
         raise
     require_honoured(directives, wishes, layout)
-    return planned
+    return replace(planned, without=tuple(without)) if without else planned
 
 
 def _planned(layout: Layout) -> Plan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +155,9 @@ class Source:
         if as_compiled:
             return plans, host_nodes
         step("planning")
-        return self._planned([_fitting(stage.program, target, self._model) for stage in plans], target), host_nodes
+        made = self._planned([_fitting(stage.program, target, self._model) for stage in plans], target)
+        kept = [replace(one, without=stage.without) for one, stage in zip(made, plans, strict=True)]
+        return kept, host_nodes
 
     def _planned(self, programs: list[Program], target: Target) -> list[Plan]:
         told = self._directives

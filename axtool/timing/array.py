@@ -86,6 +86,23 @@ def runs_dense(layer: Layer, array: Array) -> bool:
     return array.grouped == "dense" and narrow(layer.op) == "conv" and int(layer.attrs["group"]) > 1
 
 
+def is_gathered(layer: Layer, target: Target) -> bool:
+    """Whether a window is fetched tap by tap: its step is larger than regular tile flows walk.
+
+    Windows side by side within the block of a packed flow are read by that.
+    """
+    stride, kernel = max(layer.attrs["stride"]), max(layer.attrs["kernel"])
+    most = target.limits.get("max_flow_stride")
+    if most is None or stride <= most or narrow(layer.op) == "conv_transpose":
+        return False
+    return not (kernel <= stride <= target.limits.get("max_packed_block", 0))
+
+
+def packs(layer: Layer, target: Target) -> bool:
+    """Whether a space_to_depth is a packed flow."""
+    return int(layer.attrs["block"]) <= target.limits.get("max_packed_block", 0)
+
+
 def weight_factor(layer: Layer, depth: int, target: Target) -> float:
     """Bytes that the chip reads for each byte of the layer's weights.
 

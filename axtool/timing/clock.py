@@ -19,6 +19,7 @@ from axtool.ops.encoding import MAC_OPS
 from axtool.target import Target
 from axtool.timing.array import peak_macs
 from axtool.timing.cost import NOTHING, OUTPUT, WEIGHTS, Cost, CostModel
+from axtool.timing.detours import Detour, detours_of, port_cycles
 from axtool.timing.engines import Engines, Run
 from axtool.timing.inside import flows, operands_inside
 from axtool.timing.lanes import LANES, Lane
@@ -77,6 +78,7 @@ class _Clock:
         self.made, self.constants = produced(plan), constants(plan)
         self.factors = self._weight_factors()
         self.near = near_constants(plan.program, target, self.factors)
+        self.detours = detours_of(plan.program, target, plan.without)
 
     def step(self, at: int, command: Command) -> None:
         if command.kind == "load":
@@ -123,6 +125,9 @@ class _Clock:
         layer = command.layer
         if self.flows[layer] not in self.seen:
             self._enter(layer)
+        if self.layer != layer:
+            for detour in self.detours.pop(layer, ()):
+                self._detour(detour)
         self.layer = layer
         inside = self._inside(at, command)
         cost = self.costs.cost(layer, command.tile, command.part, inside)
@@ -178,6 +183,36 @@ class _Clock:
         start, self.done = self.done, self.done + ceil(self.target.costs[cost])
         self.lanes["control"].add(start, self.done, layer, CAUSES.index(cause))
         self.floor = self.done
+
+    def _detour(self, detour: Detour) -> None:
+        """What the program does in front of a layer for want of an optimisation: nothing else runs meanwhile."""
+        at, size = detour.layer, detour.size
+        account = self.accounts[at]
+        if detour.kind == "entry":
+            for _ in range(detour.count):
+                self._control("entry", "entry", at)
+        elif detour.kind == "constants":  # the bytes of loads that have been counted: only their time is exposed
+            self._wait("dma read", 1, size, at)
+        elif detour.kind == "spill":  # written in one go, fetched a tile at a time
+            self._wait("dma write", 1, detour.count * size, at)
+            self._wait("dma read", detour.count, size, at)
+            account.write_bytes += detour.count * size
+            account.read_bytes += detour.count * size
+        else:
+            start = max(self.done, self.lanes["port"].free)
+            self.done = start + port_cycles(detour, self.target, self.target.costs)
+            self.lanes["port"].add(start, self.done, at)
+            account.port_bytes += detour.count * size
+        self.floor = max(self.floor, self.done)
+
+    def _wait(self, lane: str, count: int, size: int, layer: int) -> None:
+        """Requests of `size` bytes that the program waits for; those under way hide behind one another."""
+        reads = lane == "dma read"
+        channel, rate = (self.paths.read, self.paths.read_rate) if reads else (self.paths.write, self.paths.write_rate)
+        ready = max(self.done, self.lanes[lane].free)
+        for _ in range(count):
+            start, self.done = channel.request(ready, ceil(size / rate))
+            self.lanes[lane].add(start, self.done, layer)
 
     def _weights_ready(self, command: Command) -> int:
         """When the weights are on chip: they enter the array ahead of their command, fence or not."""

@@ -17,7 +17,17 @@ from axtool.ops.encoding import MAC_OPS, PRODUCTS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
 from axtool.target import DEFAULT_COSTS, Target
-from axtool.timing.array import WINOGRAD_WEIGHTS, array_fills, hops, saved, takes_winograd, weight_factor, work
+from axtool.timing.array import (
+    WINOGRAD_WEIGHTS,
+    array_fills,
+    hops,
+    is_gathered,
+    packs,
+    saved,
+    takes_winograd,
+    weight_factor,
+    work,
+)
 from axtool.timing.cost_products import product_cycles
 from axtool.types import Layer, Program, Tile
 
@@ -114,6 +124,10 @@ class CostModel:
         job = Job(layer.op, ins[part if layer.op == "concat" else 0], out, layer.attrs, tile, part)
         boxes, port_bytes = self._port_bytes(layer, job, ins, inside)
         port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + boxes * self._costs["flow"])
+        if layer.op == "space_to_depth" and packs(layer, self.target):
+            return self._packed(at, layer, tile, port_bytes)
+        if layer.op in MAC_OPS and is_gathered(layer, self.target):
+            port = self._gathered(layer, job, inside)
         if layer.op in MAC_OPS:
             return self._mac(layer, job, port_bytes, port, inside)
         if layer.op in PRODUCTS:
@@ -199,6 +213,26 @@ class CostModel:
             lines = ceil(elements / self._array_pixels)
             return ceil(lines * costs["gather"] + elements * costs["gather_per_element"])
         return ceil(elements / KIB * costs["copy_per_kib"])
+
+    def _gathered(self, layer: Layer, job: Job, inside: frozenset[int]) -> int:
+        """Cycles in which the window of each tile is fetched tap by tap, and the output written.
+
+        A load fetches what one tap of one input channel meets.
+        """
+        kh, kw = layer.attrs["kernel"]
+        costs, tile = self._costs, job.tile
+        loads = needed(job, 0).n * kh * kw
+        start = loads * self._tiles(tile) * costs["gather"]
+        written = 0 if OUTPUT in inside else self._box_bytes(tile) / self.target.memory.ocm_bytes_per_cycle
+        return ceil(start + loads * tile.h * tile.w * costs["gather_per_element"] + written)
+
+    def _packed(self, at: int, layer: Layer, tile: Tile, port_bytes: int) -> Cost:
+        """A pass of space-to-depth that reads blocks packed: a copy by tiles; none where a MAC layer reads it so."""
+        readers = [one for one in self.program.layers if layer.outputs[0] in one.inputs]
+        if readers and all(one.op in MAC_OPS for one in readers):
+            return Cost(pipelined=self.target.engines.pipelined)
+        port = ceil(tile.h * tile.w * tile.n / KIB * self._costs["copy_per_kib"])
+        return Cost(data_ocm=port, port_bytes=port_bytes, port=port, pipelined=self.target.engines.pipelined)
 
     def _port_bytes(
         self, layer: Layer, job: Job, ins: Sequence[tuple[int, int, int]], inside: frozenset[int]
