@@ -193,7 +193,7 @@ class _Look:
 
 
 def _reach(layer: Layer) -> int:
-    return max(layer.attrs["kernel"])
+    return int(max(layer.attrs["kernel"]))
 
 
 def port_cycles(detour: Detour, target: Target, costs: Mapping[str, float]) -> int:
