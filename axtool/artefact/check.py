@@ -16,6 +16,7 @@ from axtool.artefact.stages import Artefact, DeviceStage
 from axtool.ops.elements import narrow
 from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, encode_layer
 from axtool.ops.legal import check_layer
+from axtool.ops.reference_rows import LARGEST_FACTOR
 from axtool.ops.window_counts import window_counts
 from axtool.target import Target
 from axtool.target_file import target_from_dict
@@ -90,6 +91,8 @@ def _check_plan(plan: Plan, target: Target) -> None:
         check_layer(*decode_layer(encode_layer(layer, program)))
         if narrow(layer.op) == "avg_pool":
             _check_counts(index, layer, program)
+        if layer.op == "layer_norm":
+            _check_pairs(index, layer, program)
         if layer.op in MAC_OPS:
             _check_params(index, layer, program)
     _check_slots(plan, target)
@@ -127,6 +130,15 @@ def _check_counts(index: int, layer: Layer, program: Program) -> None:
     known = {int(count) for count in rows[:, 0]}
     missing = [count for count in window_counts(have[1:3], made[1:3], layer.attrs) if count not in known]
     _need(not missing, f"layer {index} has no constant for windows of {missing[:1]} cells")
+
+
+def _check_pairs(index: int, layer: Layer, program: Program) -> None:
+    """Factors and offsets whose sums stay in 32 bits."""
+    _need(len(layer.inputs) == 2 and layer.inputs[1] in program.constants, f"layer {index} wants factors and offsets")
+    pairs = program.constants[layer.inputs[1]]
+    _need(pairs.dtype == np.int32 and pairs.shape[-1:] == (2,), f"layer {index}: the factors are no pairs")
+    most = int(np.abs(pairs.astype(np.int64)).max(initial=0))
+    _need(most <= LARGEST_FACTOR, f"layer {index} has a factor or offset of {most}, the most is {LARGEST_FACTOR}")
 
 
 def _check_names(plan: Plan) -> None:

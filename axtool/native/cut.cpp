@@ -94,8 +94,10 @@ void cut_step(Step &step, int threads, Isa isa) {
   if (step.layer && (step.layer->op == Op::matmul || step.layer->op == Op::attention)) return cut_products(step, threads);
   const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
   if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
+  // of a row that is looked at as a whole the channels stay together
+  const bool rows = step.layer && (step.layer->op == Op::softmax || step.layer->op == Op::layer_norm);
   // multiples of 64 bytes from the beginning of the tile never cut a number
-  if (t.n >= 64 * count) return cut_grid(step, t.h, t.w, round_up(ceil_div(t.n, count), 64));
+  if (!rows && t.n >= 64 * count) return cut_grid(step, t.h, t.w, round_up(ceil_div(t.n, count), 64));
   cut_grid(step, t.h, ceil_div(t.w, std::min(count, t.w)), t.n);
 }
 

@@ -51,6 +51,9 @@ const std::vector<OpFields> &op_fields() {
       {"attention",
        wide({}, {"heads", "keys", "mask", "zp_q", "zp_k", "m_s", "f_s", "zp_s", "zp_m", "m_m", "f_m", "zp_v", "m", "f",
                  "out_zp", "form"})},
+      {"softmax", {{"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}, {"form", 1}}},
+      {"layer_norm",
+       {{"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}, {"eps_m", 1}, {"eps_e", 1}, {"form", 1}}},
   };
   return table;
 }

@@ -12,7 +12,7 @@ namespace axtool {
 enum class Op : int {
   conv, depthwise, conv_transpose, add, mul, concat, requantize, slice, pad, max_pool, avg_pool, resize_nearest,
   resize_linear, lut, transpose, reshape, depth_to_space, space_to_depth, wide_conv, wide_depthwise, wide_add, wide_mul,
-  wide_requantize, wide_lut, wide_avg_pool, matmul, attention
+  wide_requantize, wide_lut, wide_avg_pool, matmul, attention, softmax, layer_norm
 };
 enum class Kind : int { compute, load, store, move };
 

@@ -81,6 +81,14 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "heads", "keys", "mask", "zp_q", "zp_k", "m_s", "f_s", "zp_s", "zp_m", "m_m", "f_m", "zp_v", "m", "f",
             "out_zp", "form",
         ),
+        # All channels of a pixel together. The numbers' own zero point cancels out.
+        # reads: x, table (int16, 256): the exponential of the difference to the row's maximum, 12 fraction bits.
+        # m, f: of 1 / the output's scale. form 0: the table is what an iterative exponential gives; 1: the exact one.
+        "softmax": ("m", "f", "out_zp", "lo", "hi", "form"),
+        # reads: x, pairs (int32, c x 2): factor and offset of each channel with f fraction bits. eps_m * 2^eps_e is
+        # epsilon in the units of the row's squares. form, added up: 1 the inverse root by logarithm and exponential,
+        # without it a root and divisions; 2 the mean by sums of 32 bits (the same bits either way).
+        "layer_norm": ("f", "out_zp", "lo", "hi", "eps_m", "eps_e", "form"),
     }
 )  # fmt: skip
 WIDTHS: Mapping[str, int] = MappingProxyType(
@@ -96,6 +104,8 @@ ENGINES = ("mac", "vector", "dma_read", "dma_write", "array")
 MEMORIES = ("ext", "ocm")
 PRODUCTS = ("matmul", "attention")  # of two activations
 MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise")
+ROW_OPS = ("softmax", "layer_norm")  # all channels of a pixel are read together
+SPREAD_ROWS = ("layer_norm",)  # of these, the ones that lie across the array: sums of a row go from element to element
 
 
 def dims_of(shape: Sequence[int]) -> tuple[int, int, int]:

@@ -77,7 +77,7 @@ def log_of(v: Ints) -> Ints:
     fraction = (v << (62 - top)) - (np.int64(1) << 62)  # of 62 bits
     index, rest = fraction >> (62 - SEGMENT_BITS), fraction >> (38 - SEGMENT_BITS) & (2**24 - 1)
     here = table[index]
-    return (top << LOG_BITS) + here + ((table[index + 1] - here) * rest >> 24)
+    return np.asarray((top << LOG_BITS) + here + ((table[index + 1] - here) * rest >> 24))
 
 
 def inverse_root(v: Ints, bits: int) -> Ints:

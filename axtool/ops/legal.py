@@ -14,6 +14,10 @@ from axtool.ops.elements import in_bytes, is_sized, is_wide, narrow, out_bytes
 LARGEST = 2**31 - 1
 MOST_SIZE = 2**23  # of an axis
 MOST_REACH, MOST_PRODUCTS, MOST_BAND_BYTES = 2**30, 2**24, 2**28
+MOST_ROW = 2**16  # channels of an op that looks at all of a pixel
+MOST_FACTOR_BITS = 29
+MOST_EXPONENT = 2**12
+FORMS: Mapping[str, int] = MappingProxyType({"softmax": 2, "layer_norm": 4})
 IN_WORDS = {2: "two", 4: "four"}
 NUMBER_BYTES: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # of ops whose operands are not of every size
 MOST_DEPTH = 2**15  # of a sum of products of two activations: it stays within int32
@@ -122,6 +126,9 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
             yield from _matmul(in_dims, out_dims, a)
         case "attention":
             yield from _attention(in_dims, out_dims, a)
+        case "softmax" | "layer_norm":
+            yield from _same(in_dims, out_dims)
+            yield from _row(op, in_dims[2], a)
         case "max_pool" | "avg_pool":
             yield from _same(in_dims[2:], out_dims[2:])
         case "slice":
@@ -156,6 +163,20 @@ def _mac(op: str, cin: int, cout: int, group: int) -> Iterator[str]:
         yield f"{cin} -> {cout} channels do not divide into {group} groups"
     elif op == "depthwise" and cin != group:
         yield f"{cin} input channels in {group} groups: want one in each"
+
+
+def _row(op: str, channels: int, a: Mapping[str, Any]) -> Iterator[str]:
+    """Rows whose sums an engine can hold."""
+    if channels > MOST_ROW:
+        yield f"{channels} channels are more than 2^16"
+    if not 0 <= a["form"] < FORMS[op]:
+        yield f"form {a['form']} is not 0..{FORMS[op] - 1}"
+    if op == "layer_norm" and not 0 <= a["f"] <= MOST_FACTOR_BITS:
+        yield f"f {a['f']} is not 0..{MOST_FACTOR_BITS}"
+    if op == "layer_norm" and not (
+        a["eps_m"] == 0 or (2**30 <= a["eps_m"] <= LARGEST and abs(a["eps_e"]) <= MOST_EXPONENT)
+    ):
+        yield f"eps_m {a['eps_m']}, eps_e {a['eps_e']} is not a number of 31 bits and its exponent"
 
 
 def _broadcast(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from axtool.ops import (
     limits_mac,
     limits_movement,
     limits_pool,
+    limits_rows,
 )
 from axtool.ops.limits_core import REGISTRY, Chosen, Limit, Reason
 from axtool.target import Target
@@ -32,6 +33,7 @@ FAMILIES = (  # importing one registers it
     limits_elementwise,
     limits_pool,
     limits_movement,
+    limits_rows,
     limits_chosen_mac,
     limits_chosen_moves,
     limits_chosen_values,

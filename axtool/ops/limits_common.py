@@ -30,6 +30,8 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "DepthToSpace": ("block", "mode"),
         "SpaceToDepth": ("block",),
         "BatchNormalization": ("epsilon",),
+        "Softmax": ("axis",),
+        "LayerNormalization": ("axis", "epsilon"),
     }
 )
 LONGEST_AXIS = 2**22  # an engine counts to 2^23 bytes along an axis, two for each element in int16

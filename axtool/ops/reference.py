@@ -13,6 +13,7 @@ from axtool.ops import reference_elementwise as elementwise
 from axtool.ops import reference_mac as mac
 from axtool.ops import reference_movement as movement
 from axtool.ops import reference_pool as pool
+from axtool.ops import reference_rows as rows
 from axtool.ops import reference_wide as wide
 from axtool.ops.boxes import Box, Job
 
@@ -41,6 +42,8 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         **wide.WIDE,
         "matmul": attention.matmul,
         "attention": attention.attention,
+        "softmax": rows.softmax,
+        "layer_norm": rows.layer_norm,
     }
 )
 

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops.boxes import Box, Job
+from axtool.ops.elements import in_bytes
 from axtool.ops.exponential import EXP_BITS, bit_length, inverse_root, root
 from axtool.types import Tile
 
 EXP_ENTRIES = 256
-# Forms of a layer_norm, added up: 1 / sigma by exp(-ln(v) / 2), not by a root and divisions; the mean by sums of 32 bits,
-# not of 64.
+# Forms of a layer_norm, added up: 1 / sigma by exp(-ln(v) / 2), not by a root and divisions; the mean by sums of 32
+# bits, not of 64.
 LOG_ROOT, NARROW_MEAN = 1, 2
-MOST_ROW = 2**16  # channels: squares of 23 bits are summed in 63
 NORMAL_BITS = 30  # of the largest deviation of a row, and fraction bits of the row of length 1
+LEAST_SHIFT = {1: 0, 4: -32}  # of the deviations of numbers of so many bytes, to the left
 SQUARE_SHIFT = 7  # deviations are squared without their last bits
 ROOT_SCALE = 52  # 1 / sigma has so many bits, less those of the row's length
 PAIR_BYTES = 8  # of a channel's factor and offset
@@ -51,7 +52,7 @@ def layer_norm(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     q = (((t * factor + 2^29) >> 30) + offset + half) >> f, + zp, clamped; the length of a row is in the factor.
     """
     a = job.attrs
-    t = cut_channels(job, unit_rows(row_of(job, reads[0]).astype(np.int64) - a["zp"], a))
+    t = cut_channels(job, unit_rows(row_of(job, reads[0]).astype(np.int64), a))
     pairs = reads[1].flat(job.tile.c * PAIR_BYTES, job.tile.n * PAIR_BYTES, np.int32).reshape(-1, 2).astype(np.int64)
     y = ((t * pairs[:, 0] + (1 << (NORMAL_BITS - 1))) >> NORMAL_BITS) + pairs[:, 1]
     q = (y + (1 << a["f"] >> 1)) >> a["f"]
@@ -61,14 +62,17 @@ def layer_norm(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
 def unit_rows(x: Ints, attrs: Mapping[str, Any]) -> Ints:
     """Each row's deviations from its mean, divided by the root of their squares' sum and epsilon: 30 fraction bits.
 
-    x (h, w, c), |x| <= 2^31. With n channels: d = n x - sum(x), moved so that the largest has 30 bits; v = sum of
-    (d >> 7)^2; epsilon is eps_m * 2^eps_e in the units of d^2. A row without deviations is all zeros.
+    x (h, w, c), |x| <= 2^31. With n channels: d = n x - sum(x), moved so that the largest has 30 bits, or so far that
+    epsilon has 62; v = sum of (d >> 7)^2; epsilon is eps_m * 2^eps_e in the units of d^2. A row without deviations is
+    all zeros.
     """
     d = x * x.shape[2] - x.sum(axis=2, keepdims=True)
     up = NORMAL_BITS - bit_length(np.abs(d).max(axis=2, keepdims=True))
+    if attrs["eps_m"]:
+        up = np.minimum(up, max(SQUARE_SHIFT + (31 - attrs["eps_e"]) // 2, LEAST_SHIFT[in_bytes(attrs)]))
     d = np.where(up >= 0, d << np.maximum(up, 0), d >> np.maximum(-up, 0))
     v = ((d >> SQUARE_SHIFT) ** 2).sum(axis=2, keepdims=True)
-    flat = v == 0
+    flat = (d == 0).all(axis=2, keepdims=True)
     v = np.where(flat, 2**44, v + _epsilon(attrs, up))
     if attrs["form"] & LOG_ROOT:
         t = (d * inverse_root(v, ROOT_SCALE) + (1 << 28)) >> 29

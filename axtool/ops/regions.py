@@ -14,11 +14,13 @@ from axtool.ops.elements import grown, in_bytes, in_numbers, is_sized, narrow
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
 from axtool.ops.reference_movement import permuted, reflected
+from axtool.ops.reference_rows import EXP_ENTRIES, PAIR_BYTES
 from axtool.types import Tile
 
 TABLE_BYTES = 1025 * 2
-EXP_TABLE_BYTES = 256 * 2
 WIDE_TABLE_BYTES = {1: 256 * 2, 2: 1025 * 4}  # of a wide_lut, by the bytes of its operand
+
+EXP_TABLE_BYTES = EXP_ENTRIES * 2
 
 Line = tuple[int, int]  # (first, count) along an axis
 
@@ -61,6 +63,8 @@ def _needed(job: Job, read: int) -> Tile:
             return _of_matmul(job, read)
         case "attention":
             return _of_attention(job, read)
+        case "softmax" | "layer_norm":
+            return _row_box(job, read)
         case _:
             return _movement_box(job)
 
@@ -73,6 +77,7 @@ def written(job: Job) -> Tile:
 def reads_of(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands a command of this op reads."""
     flat = {"conv": 2, "depthwise": 2, "conv_transpose": 2, "avg_pool": 1, "lut": 1, "attention": 1}
+    flat |= {"softmax": 1, "layer_norm": 1}
     return tensor_reads(op, attrs) + flat.get(narrow(op), 0) + (1 if attrs.get("act") else 0)
 
 
@@ -87,11 +92,11 @@ def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType
     """Bytes of a number of an operand: int32 params and counts, tables of int16 or int32, else those of the tensor."""
     if read < tensor_reads(op, attrs):
         return in_bytes(attrs, read)
-    if op == "attention":
+    if op in ("attention", "softmax"):
         return 2
     if op == "wide_lut":
         return 2 * in_bytes(attrs)
-    if narrow(op) == "avg_pool":
+    if narrow(op) in ("avg_pool", "layer_norm"):
         return 4
     return {2: 4, 3: 2}.get(read, 1)
 
@@ -205,6 +210,14 @@ def _linear(at: int, count: int, factor: int, mode: int, size: int) -> Line:
 
 def _lut_table(job: Job) -> Tile:
     return flat_tile(job.tile.c * 256, job.tile.n * 256) if job.attrs["per_channel"] else flat_tile(0, 256)
+
+
+def _row_box(job: Job, read: int) -> Tile:
+    """All channels of the pixels; the table, or the factors and offsets of the output's channels."""
+    tile = job.tile
+    if read == 0:
+        return Tile(tile.y, tile.x, 0, tile.h, tile.w, job.in_dims[2])
+    return flat_tile(0, EXP_TABLE_BYTES) if job.op == "softmax" else flat_tile(tile.c * PAIR_BYTES, tile.n * PAIR_BYTES)
 
 
 # ---- movement ----------------------------------------------------------------------------------------------------

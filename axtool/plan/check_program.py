@@ -12,6 +12,7 @@ from axtool.ops.elements import in_bytes, narrow
 from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, dims_of, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
+from axtool.ops.reference_rows import PAIR_BYTES
 from axtool.ops.regions import EXP_TABLE_BYTES, WIDE_TABLE_BYTES
 from axtool.ops.tables import INTERP_ENTRIES
 from axtool.plan.check_wide import verify_numbers
@@ -28,6 +29,7 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "wide_conv": (1, False), "wide_depthwise": (1, False), "wide_add": (2, False), "wide_mul": (2, False),
         "matmul": (2, False), "attention": (3, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
+        "softmax": (1, False), "layer_norm": (1, False),
     }
 )  # fmt: skip
 STORED = ("int8", "int16", "fx32", "fp16")  # kinds of a tensor on the device
@@ -146,9 +148,11 @@ def _constant_bytes(program: Program, layer: Layer) -> list[int]:
         return [number * size, number * PARAM_BYTES] + ([2 * INTERP_ENTRIES] if a["act"] else [])
     if layer.op == "lut":
         return [256 * (cin if a["per_channel"] else 1)]
+    if layer.op == "layer_norm":
+        return [cout * PAIR_BYTES]
     if layer.op == "wide_lut":
         return [WIDE_TABLE_BYTES[in_bytes(a)]]
-    if layer.op == "attention":
+    if layer.op in ("attention", "softmax"):
         return [EXP_TABLE_BYTES]
     return [-1] if narrow(layer.op) == "avg_pool" else []
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from axtool.ops.limits_core import data_inputs, data_outputs, shape_of
 from axtool.ops.limits_elementwise import slope_axis
 from axtool.ops.limits_movement import RESIZE, SHAPE_OPS, resize_factors
+from axtool.ops.limits_rows import ROW_OPS, row_axis_of
 from axtool.types import Layout, Site
 
 Axes = tuple[int | None, int | None, int | None]  # the ONNX axis that is stored as h, w and c; None is an axis of one
@@ -89,6 +90,8 @@ def wanted_layout(site: Site) -> Layout | None:
         return LAST
     if site.op == "ReduceMean":
         return layout_for(rank, FIRST if max(site.attrs["axes"]) == rank - 1 else LAST)
+    if site.op in ROW_OPS:
+        return layout_for(rank, LAST if row_axis_of(site) == rank - 1 else FIRST)
     if site.op == "PRelu":
         return _by_axis(slope_axis(site) or 0, rank, channel=True)
     if site.op in RESIZE:

@@ -6,13 +6,14 @@ from math import ceil
 
 from axtool.ops.attention import attention_room
 from axtool.ops.elements import in_bytes, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.encoding import MAC_OPS, ROW_OPS, SPREAD_ROWS, dims_of
 from axtool.ops.regions import TABLE_BYTES, tensor_reads
 from axtool.plan.tile_needs import boxed_inputs
 from axtool.target import Target
 from axtool.timing.inside import LARGE_ARRAY
 from axtool.types import Layer, Program
 
+TABLE_ROOM = 1024  # for the table beside a row of channels
 IN_FLIGHT = 2  # of what is streamed: one is worked on, the next one arrives
 
 
@@ -25,6 +26,8 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
     - of a MAC layer either the input under its pixel (stride x stride pixels; neighbours hand on the rest of the
       window) with one accumulator for each lane of output channels and the finished outputs, or the input of two
       steps with an accumulator for every output channel, whichever is less: int32, int64 behind an input of 16 bits;
+    - of a layer that looks at whole rows of channels those of a pixel, or where they have no room, and where they are
+      summed across the array, the channels of a row of pixels that fall to one of its elements, twice;
     - of any other layer two channels of each operand, under its pixel, and of the output;
     - of an attention what `axtool.ops.attention` says, of a product of two activations what a MAC layer keeps;
     - a table that it looks up: whole, or of a larger one than that of int8 functions one of equal parts, which pass by
@@ -37,10 +40,12 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
     made = channels // out_bytes(attrs)
     if array.rows * array.columns < LARGE_ARRAY:
         made = min(made, array.output_channels)
-    found = {name: _table_bytes(layer, program, name, made) for name in layer.inputs[boxed_inputs(layer) :]}
+    found = {name: _table_bytes(layer, program, target, name, made) for name in layer.inputs[boxed_inputs(layer) :]}
     under = _under(layer)
     if layer.op == "attention":
         return _of_attention(layer, program, target)
+    if layer.op in ROW_OPS:
+        return found | _row_bytes(layer, program, target)
     if layer.op not in (*MAC_OPS, "matmul"):
         operands = layer.inputs[: tensor_reads(layer.op, attrs)]
         for index, name in enumerate(operands):
@@ -76,6 +81,17 @@ def local_bytes(layer: Layer, program: Program, target: Target, channels: int) -
     return sum(parts(layer, program, target, channels).values())
 
 
+def _row_bytes(layer: Layer, program: Program, target: Target) -> dict[str, int]:
+    """Bytes of the rows of an op that looks at whole ones. Results take the place of the numbers they are made of."""
+    channels = program.tensors[layer.inputs[0]].numbers[2]
+    each = max(in_bytes(layer.attrs), out_bytes(layer.attrs))
+    whole = channels * each + TABLE_ROOM
+    if layer.op not in SPREAD_ROWS and whole <= target.memory.lrm_bytes_per_pe:
+        return {layer.inputs[0]: channels * each, layer.outputs[0]: IN_FLIGHT * out_bytes(layer.attrs)}
+    share = ceil(channels / target.array.columns)
+    return {layer.inputs[0]: IN_FLIGHT * share * each, layer.outputs[0]: IN_FLIGHT * out_bytes(layer.attrs)}
+
+
 def _under(layer: Layer) -> int:
     """Input pixels that lie under one output pixel: where windows step, those of a step."""
     if narrow(layer.op) == "conv_transpose" or "stride" not in layer.attrs:
@@ -96,13 +112,15 @@ def _depths(layer: Layer, program: Program, made: int) -> tuple[int, int]:
     return depth, min(channels, depth * ceil(made / share))
 
 
-def _table_bytes(layer: Layer, program: Program, name: str, made: int) -> int:
+def _table_bytes(layer: Layer, program: Program, target: Target, name: str, made: int) -> int:
     """Bytes of a table in each element; weights are counted apart, parameters of a channel come with it."""
     if layer.op in MAC_OPS and name in layer.inputs[1:3]:
         return 0
     if narrow(layer.op) == "avg_pool":
         return IN_FLIGHT * 12
     size = int(program.constants[name].nbytes)
+    if layer.op in SPREAD_ROWS:  # factors and offsets of the channels of an element
+        return ceil(size / target.array.columns)
     if layer.attrs.get("per_channel"):
         channels = dims_of(program.tensors[layer.outputs[0]].shape)[2]
         return size // max(channels, 1) * min(IN_FLIGHT, made)

@@ -32,6 +32,7 @@ from axtool.plan.lower_pool import (
     lower_mean,
     lower_resize,
 )
+from axtool.plan.lower_rows import lower_layer_norm, lower_softmax
 from axtool.target import Target
 from axtool.types import Precision, Program, QFormat, Quantization, Site
 
@@ -61,6 +62,8 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
         "Transpose": lower_transpose,
         "DepthToSpace": lower_depth_to_space,
         "SpaceToDepth": lower_space_to_depth,
+        "Softmax": lower_softmax,
+        "LayerNormalization": lower_layer_norm,
     }
 )
 # Of sites that compute in fx32 and fp16; what only moves numbers is above.

@@ -9,9 +9,9 @@ import numpy as np
 from axtool.ops.arithmetic import quantize_host
 from axtool.ops.exponential import exp_table
 from axtool.ops.limits_mac import is_pair
+from axtool.plan.convert import multiplier
 from axtool.plan.layout import LAST, axes_of
 from axtool.plan.lower_activation import ending
-from axtool.plan.convert import multiplier
 from axtool.plan.lower_builder import Builder, spatial
 from axtool.plan.lower_elementwise import format_of
 from axtool.plan.lower_mac import lower_matmul

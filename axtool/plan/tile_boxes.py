@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from axtool.ops.elements import narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.encoding import MAC_OPS, ROW_OPS, dims_of
 from axtool.plan.local_memory import local_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import padded
@@ -161,12 +161,14 @@ def channel_parts(jobs: Sequence[TileJob], box: Tile) -> list[tuple[int, int]]:
 
 
 def channel_unit(job: TileJob) -> int:
-    """Output channels, in bytes, that a box must not split: a number, a head of an attention, in MAC ops a block of
-    weights, or a group whose blocks begin inside others.
+    """Output channels, in bytes, that a box must not split: a number, a head of an attention, a row that is looked at
+    as a whole, in MAC ops a block of weights, or a group whose blocks begin inside others.
     """
     size = out_bytes(job.layer.attrs)
     if "heads" in job.layer.attrs:
         return job.dims[2] // int(job.layer.attrs["heads"])
+    if job.layer.op in ROW_OPS:
+        return job.dims[2]
     if job.layer.op not in MAC_OPS:
         return size
     channels = job.dims[2] // size

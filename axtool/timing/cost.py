@@ -13,7 +13,7 @@ from math import ceil
 
 from axtool.ops.boxes import Job, is_empty
 from axtool.ops.elements import in_bytes, in_numbers, is_sized, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, PRODUCTS, dims_of
+from axtool.ops.encoding import MAC_OPS, PRODUCTS, ROW_OPS, dims_of
 from axtool.ops.moves import COPIES, GATHERS
 from axtool.ops.regions import needed, tensor_reads
 from axtool.target import DEFAULT_COSTS, Target
@@ -29,10 +29,11 @@ from axtool.timing.array import (
     work,
 )
 from axtool.timing.cost_products import product_cycles
+from axtool.timing.cost_rows import row_cycles
 from axtool.types import Layer, Program, Tile
 
 # A box of these needs as much of its inputs wherever it lies.
-PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS)
+PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS, *ROW_OPS)
 KIB = 1024
 OUTPUT = -1  # stands for the output among the operands of a command; inputs have their index
 WEIGHTS = 1  # the operand of a MAC layer that holds its weights
@@ -190,6 +191,8 @@ class CostModel:
 
     def _compute(self, layer: Layer, tile: Tile, part: int) -> int:
         costs, op = self._costs, narrow(layer.op)
+        if op in ROW_OPS:
+            return ceil(row_cycles(layer, tile, tile.n // out_bytes(layer.attrs), self.target.array, costs))
         match op:
             case "lut" if in_bytes(layer.attrs) == 2:
                 each = costs["interpolate"]

@@ -256,11 +256,31 @@ static void wide_one(Case &c, Op op) {
   }
 }
 
+// ---- ops that look at all channels of a pixel ------------------------------------------------------------------------
+
+static void row(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims in = dims(r);
+  begin(c, op, in, in);
+  if (op == Op::softmax) c.put({mantissa(r), r.in(20, 31), byte(r), -128, 127, 1});
+  else c.put({r.in(18, 29), byte(r), -128, 127, r.in(0, 1) ? int64_t(1) << 30 : 0, r.in(-60, 40), r.in(0, 3)});
+  c.read(in);
+  if (op == Op::softmax) {
+    std::vector<uint16_t> table(256);
+    for (size_t d = 0; d < table.size(); ++d) table[d] = uint16_t(d < 100 ? 4096 - d * 40 : 0);
+    return c.read_numbers(table);
+  }
+  std::vector<int32_t> pairs(size_t(2 * in.c));
+  for (int32_t &v : pairs) v = int32_t(r.in(-(1 << 29), 1 << 29)) / int32_t(r.of({1, 64}));
+  c.read_numbers(pairs);
+}
+
 static Case make_case(Random &r, Op op) {
   Case c{r, {}, {}, 0, 0, {}, {}, {}};
   if (op == Op::wide_conv || op == Op::wide_depthwise) wide_mac(c, op);
   else if (op == Op::wide_add || op == Op::wide_mul) wide_two(c, op);
   else if (is_wide(op)) wide_one(c, op);
+  else if (op == Op::softmax || op == Op::layer_norm) row(c, op);
   else if (op <= Op::conv_transpose) mac(c, op);
   else if (op == Op::add || op == Op::mul) two(c, op);
   else if (op == Op::max_pool || op == Op::avg_pool) pool(c, op);
@@ -305,7 +325,8 @@ int main(int argc, char **argv) {
     uint64_t all = 0;
     for (int i = 0; i < count; ++i) {
       Case c = make_case(r, Op(op));
-      const bool numbers = Op(op) <= Op::conv_transpose || Op(op) == Op::avg_pool || Op(op) == Op::lut;
+      const bool numbers = Op(op) <= Op::conv_transpose || Op(op) == Op::avg_pool || Op(op) == Op::lut ||
+                           Op(op) == Op::softmax || Op(op) == Op::layer_norm;
       const bool wide_numbers = Op(op) == Op::wide_conv || Op(op) == Op::wide_depthwise || Op(op) >= Op::wide_lut;
       if (!numbers && !wide_numbers) fill(c, r);
       else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());

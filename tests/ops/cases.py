@@ -12,7 +12,9 @@ from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
 from axtool.ops.elements import is_wide, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, PRODUCTS
+from axtool.ops.exponential import exp_table, iterated_exp_table
 from axtool.ops.packing import fold_bias, outputs_first, pack_conv_weights, pack_depthwise, pack_params
+from axtool.ops.reference_rows import affine_pairs, epsilon_fields
 from axtool.types import Tile
 
 CHANNELS = (1, 3, 7, 17, 65)
@@ -254,6 +256,29 @@ def _blocks(d: Dice) -> Case:
     return Case(d.op, wide, deep, {"block": block}, (d.array(*wide),))
 
 
+def _softmax(d: Dice) -> Case:
+    dims, scale = d.dims(), 10.0 ** d.rng.uniform(-3, 1)
+    table = d.pick((exp_table, iterated_exp_table))(scale)
+    m, f = qfp(d.pick((127.0, 255.0, 400.0 * 10.0 ** d.rng.uniform(-3, 1))))
+    attrs = {"m": m, "f": f, "out_zp": d.pick((-128, 0, d.zp())), **d.clamp(), "form": d.between(0, 1)}
+    return Case(d.op, dims, dims, attrs, (_narrow_rows(d, dims), table))
+
+
+def _layer_norm(d: Dice) -> Case:
+    dims = d.dims()
+    gamma, beta = d.rng.normal(1, 0.3, dims[2]), d.rng.normal(0, d.pick((0, 0.5, 20)), dims[2])
+    pairs, f = affine_pairs(gamma, beta, float(d.pick((0.001, 0.03, 3.0))), dims[2])
+    epsilon = epsilon_fields(float(d.pick((0, 1e-5, 1.0, 1e9))), float(d.pick((1e-4, 0.02, 1.0))), dims[2])
+    attrs = {"f": f, "out_zp": d.zp(), **d.clamp(), **epsilon, "form": d.between(0, 3)}
+    return Case(d.op, dims, dims, attrs, (_narrow_rows(d, dims), pairs.reshape(-1)))
+
+
+def _narrow_rows(d: Dice, dims: Dims) -> NDArray[np.int8]:
+    """Some rows over all of int8, some of a few neighbouring numbers, some of one."""
+    spread = d.rng.choice([1, 2, 5, 60, 256], (*dims[:2], 1))
+    return (d.rng.integers(-128, 129 - spread) + d.rng.integers(0, 2**16, dims) % spread).astype(np.int8)
+
+
 _MAKERS = {
     "conv": _mac,
     "depthwise": _mac,
@@ -273,4 +298,6 @@ _MAKERS = {
     "reshape": _reshape,
     "depth_to_space": _blocks,
     "space_to_depth": _blocks,
+    "softmax": _softmax,
+    "layer_norm": _layer_norm,
 }

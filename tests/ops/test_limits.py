@@ -106,7 +106,7 @@ ACCEPTED = {
 }  # fmt: skip
 
 REFUSED = {
-    "a softmax": ("(float[1,4] x) => (float[1,4] y) { y = Softmax(x) }", {}, "no device kernel for Softmax"),
+    "a hardmax": ("(float[1,4] x) => (float[1,4] y) { y = Hardmax(x) }", {}, "no device kernel for Hardmax"),
     "weights of the run time": (
         "(float[1,4,7,7] x, float[2,4,1,1] w) => (float[1,2,7,7] y) { y = Conv(x, w) }", {}, "'w' is known only at run time",
     ),

@@ -40,7 +40,7 @@ def target(*, vector_unit: bool = True, limits: Mapping[str, int] | None = None)
         external=External(1e9, 1e9, 64, 100),
         channel_multiple=16,
         vector_unit=vector_unit,
-        formats=("int8", "int16"),
+        formats=("int8", "int16", "fx32"),
         limits=limits or {},
     )
 

@@ -12,7 +12,7 @@ const OpInfo &op_info(Op op) {
       &requantize_op, &slice_op,   &pad_op,            &max_pool_op,      &avg_pool_op,      &resize_nearest_op,
       &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op,
       &wide_conv_op, &wide_depthwise_op, &wide_add_op, &wide_mul_op,     &wide_requantize_op, &wide_lut_op,
-      &wide_avg_pool_op, &matmul_op, &attention_op};
+      &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,      &layer_norm_op};
   return *table[size_t(op)];
 }
 
@@ -73,8 +73,10 @@ int number_bytes(const Layer &layer, int read) {
   if (is_mac(layer.op)) return read == 1 ? 1 : read == 2 ? 4 : 2;
   switch (layer.op) {
     case Op::avg_pool:
-    case Op::wide_avg_pool: return 4;
-    case Op::attention: return 2;
+    case Op::wide_avg_pool:
+    case Op::layer_norm: return 4;
+    case Op::attention:
+    case Op::softmax: return 2;
     case Op::wide_lut: return 2 * int(layer.get("x_bytes"));
     default: return 1;
   }

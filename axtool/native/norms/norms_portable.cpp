@@ -1,0 +1,31 @@
+// The loops for any CPU, and the choice between them.
+#include "norms.h"
+
+namespace axtool {
+namespace {
+
+void moments(int64_t n, const int8_t *x, Moments *found) {
+  Moments m{0, 0, 127, -128};
+  add_moments(n, x, &m);
+  *found = m;
+}
+
+void normalize(const NormRow &row, int64_t n, const int8_t *x, const int32_t *pairs, int8_t *y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = normalized(row, x[i], pairs + 2 * i);
+}
+
+}  // namespace
+
+const NormLoops norms_portable = {"portable", moments, normalize};
+
+const NormLoops &norm_loops_for(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx2 || isa == Isa::avxvnni || isa == Isa::avx512vnni) return norms_avx2;
+#elif defined(__aarch64__)
+  if (isa == Isa::neon_dot) return norms_neon;
+#endif
+  (void)isa;
+  return norms_portable;
+}
+
+}  // namespace axtool

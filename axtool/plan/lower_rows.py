@@ -1,0 +1,51 @@
+"""Softmax and LayerNormalization  ->  softmax and layer_norm layers: a row of channels decides about each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from axtool.ops.exponential import EXP_BITS, exp_table
+from axtool.ops.reference_rows import LOG_ROOT, NARROW_MEAN, affine_pairs, epsilon_fields
+from axtool.plan.convert import multiplier
+from axtool.plan.layout import LAST, wanted_layout
+from axtool.plan.lower_activation import ending
+from axtool.plan.lower_builder import Builder
+from axtool.types import QFormat, Site
+
+EXACT_TABLE = 1  # form of a softmax
+EXPONENTIALS = QFormat("int16", (2.0**-EXP_BITS,))
+
+
+def lower_softmax(b: Builder, site: Site) -> None:
+    """The table of the exponential of each difference of two inputs, and one division a row."""
+    layout = wanted_layout(site) or LAST
+    x = b.read(site.inputs[0], layout)
+    end = ending(b, site, mac=False)
+    table = b.constant(f"{end.out}/exponentials", exp_table(b.tensors[x].format.scale[0]), EXPONENTIALS)
+    m, f = multiplier(1.0 / end.format.scale[0])
+    attrs = {"m": m, "f": f, "out_zp": end.format.zero_point[0], "lo": end.lo, "hi": end.hi, "form": EXACT_TABLE}
+    b.make("softmax", (x, table), site, attrs, layout, end.out, end.origin)
+
+
+def lower_layer_norm(b: Builder, site: Site) -> None:
+    """A factor and an offset for each channel; epsilon in the units of the input's squares."""
+    layout = wanted_layout(site) or LAST
+    x = b.read(site.inputs[0], layout)
+    end = ending(b, site, mac=False)
+    channels = b.tensors[x].numbers[2]
+    gamma, beta = (_of_channels(site, at, channels) for at in (1, 2))
+    pairs, f = affine_pairs(gamma, beta, end.format.scale[0], channels)
+    table = b.constant(f"{end.out}/affine", pairs)
+    attrs = {
+        "f": f, "out_zp": end.format.zero_point[0], "lo": end.lo, "hi": end.hi,
+        **epsilon_fields(site.attrs["epsilon"], b.tensors[x].format.scale[0], channels), "form": LOG_ROOT + NARROW_MEAN,
+    }  # fmt: skip
+    b.make("layer_norm", (x, table), site, attrs, layout, end.out, end.origin)
+
+
+def _of_channels(site: Site, at: int, channels: int) -> NDArray[np.float64]:
+    """The scale (input 1) or the bias (input 2, zeros where there is none) of each channel."""
+    name = site.inputs[at] if at < len(site.inputs) else ""
+    values = np.asarray(site.constants[name] if name else 0.0, np.float64)
+    return np.broadcast_to(values.reshape(-1), (channels,))

@@ -1,0 +1,85 @@
+"""Ops that look at all channels of a pixel: the native engine gives the bytes of the reference on every CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axtool.ops.boxes import Job
+from axtool.ops.encoding import OPCODES, ragged
+from axtool.ops.exponential import exp_table
+from axtool.ops.reference_rows import affine_pairs, epsilon_fields
+from axtool.sim.engine import open_engine
+from axtool.types import Tile
+from tests.native.one_command import EXAMPLES, Memory, box_in, same_bytes, seeded
+from tests.ops.cases import random_case
+
+LENGTHS = (1, 3, 7, 17, 33, 64, 65, 100, 256, 1000)
+LAYER = {"softmax": [2**30, 24, 0, -128, 127, 1], "layer_norm": [29, 0, -128, 127, 2**30, -20, 3]}
+
+
+@pytest.mark.parametrize("op", ["softmax", "layer_norm"])
+@EXAMPLES
+@given(data=st.data())
+def test_row_ops_have_the_bytes_of_the_reference(op: str, data: st.DataObject) -> None:
+    draw, memory = data.draw, seeded(data.draw)
+    case = random_case(op, draw(st.integers(0, 2**32 - 1)))
+    memory.fill = np.ascontiguousarray(case.operands[0]).view(np.uint8).reshape(-1)  # rows of few numbers as well
+    job = replace(case.job(), tile=box_in(draw, case.out_dims))
+    same_bytes(job, memory, {1: case.operands[1]})
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_every_length_are_summed_whole(length: int) -> None:
+    rng = np.random.default_rng(length)
+    pairs, f = affine_pairs(rng.normal(1, 0.3, length), rng.normal(0, 1, length), 0.03, length)
+    norm = {"f": f, "out_zp": 5, "lo": -128, "hi": 127, **epsilon_fields(1e-5, 0.02, length)}
+    dims = (2, 5, length)
+    for form in range(4):
+        same_bytes(Job("layer_norm", dims, dims, norm | {"form": form}, Tile(0, 0, 0, *dims)), Memory(form), {1: pairs})
+    attrs = {"m": 255 << 23, "f": 23, "out_zp": -128, "lo": -128, "hi": 127, "form": 1}
+    for scale in (0.001, 0.1, 3.0):
+        same_bytes(Job("softmax", dims, dims, attrs, Tile(0, 0, 0, *dims)), Memory(1), {1: exp_table(scale)})
+
+
+def test_the_longest_row_is_summed_without_loss() -> None:
+    length = 2**16
+    pairs, f = affine_pairs(np.ones(length), np.zeros(length), 0.03, length)
+    dims = (1, 1, length)
+    for form in (0, 1):
+        norm = {"f": f, "out_zp": 0, "lo": -128, "hi": 127, **epsilon_fields(1e-5, 0.02, length), "form": form}
+        memory = Memory(form)
+        memory.fill = np.array([127, 128], np.uint8)  # 127 and -128: the largest squares
+        same_bytes(Job("layer_norm", dims, dims, norm, Tile(0, 0, 0, *dims)), memory, {1: pairs})
+
+
+@pytest.mark.parametrize(
+    ("op", "at", "value", "why"),
+    [
+        ("softmax", 0, -1, "is not a scale|want at least 0"),
+        ("softmax", 1, 32, "is not a scale|want 0..31"),
+        ("softmax", 5, 2, "form 2 is not 0..1|want 0..1"),
+        ("layer_norm", 6, 4, "form 4 is not 0..3|want 0..3"),
+        ("layer_norm", 0, 30, "f 30 is not 0..29|want 0..29"),
+        ("layer_norm", 4, 5, "number of 31 bits"),
+        ("layer_norm", 5, 5000, "number of 31 bits"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_row_that_is_none_is_refused(engine: str, op: str, at: int, value: int, why: str) -> None:
+    fields = list(LAYER[op])
+    fields[at] = value
+    row = [OPCODES[op], 2, 2, 8, 2, 2, 8, *fields]
+    with pytest.raises(ValueError, match=why):
+        open_engine(engine, *ragged([row]), *ragged([]), {"ext": 64, "ocm": 64})
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_row_of_more_than_2_to_the_16_channels_is_refused(engine: str) -> None:
+    row = [OPCODES["softmax"], 1, 1, 2**16 + 1, 1, 1, 2**16 + 1, *LAYER["softmax"]]
+    with pytest.raises(ValueError, match="65537 channels"):
+        open_engine(engine, *ragged([row]), *ragged([]), {"ext": 64, "ocm": 64})
