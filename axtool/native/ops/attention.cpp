@@ -52,9 +52,9 @@ int64_t rows_at_a_time(const Layer &l) {
 
 struct Buffers {
   int16_t *keys, *values, *query, *exponentials;
-  int32_t *sums, *contexts, *table;
+  int32_t *sums, *contexts;
   int64_t *totals, *wide;  // wide: contexts of more pairs than int32 holds
-  int16_t *mask;
+  int16_t *mask, *table;
   int8_t *scores;
 };
 
@@ -68,7 +68,7 @@ Buffers buffers(const Layer &l, Arena &arena) {
   b.exponentials = arena.take<int16_t>(rows * 2 * pairs_of(keys));
   b.sums = arena.take<int32_t>(rows * panels_of(keys) * kPanel);
   b.contexts = arena.take<int32_t>(rows * wide);
-  b.table = arena.take<int32_t>(kEntries);
+  b.table = arena.take<int16_t>(kEntries);
   b.totals = arena.take<int64_t>(rows);
   b.wide = arena.take<int64_t>(rows * wide);
   b.mask = arena.take<int16_t>(keys);
@@ -82,7 +82,7 @@ size_t scratch(const Call &call) {
   return arena.used();
 }
 
-void read_table(const int8_t *bytes, int32_t *table) {
+void read_table(const int8_t *bytes, int16_t *table) {
   for (int64_t i = 0; i < kEntries; ++i) {
     int16_t entry;
     std::memcpy(&entry, bytes + 2 * i, sizeof entry);
@@ -92,30 +92,18 @@ void read_table(const int8_t *bytes, int32_t *table) {
   }
 }
 
-// Row r of the exponentials and their sum.
-void exponentials(const Buffers &b, int64_t r, int64_t keys, const int16_t *mask) {
-  int16_t *e = b.exponentials + r * 2 * pairs_of(keys);
+// A row of the exponentials of scores with a mask, and their sum.
+int64_t masked(const Buffers &b, int64_t keys, int16_t *e) {
   const int8_t *s = b.scores;
-  const int32_t *table = b.table;
+  int most = s[0] + b.mask[0];
+  for (int64_t j = 1; j < keys; ++j) most = std::max(most, s[j] + b.mask[j]);
   int64_t total = 0;
-  if (!mask) {
-    int most = -128;
-    for (int64_t j = 0; j < keys; ++j) most = s[j] > most ? s[j] : most;
-    for (int64_t j = 0; j < keys; ++j) {
-      const int32_t entry = table[most - s[j]];
-      e[j] = int16_t(entry), total += entry;
-    }
-  } else {
-    int most = s[0] + mask[0];
-    for (int64_t j = 1; j < keys; ++j) most = std::max(most, s[j] + mask[j]);
-    for (int64_t j = 0; j < keys; ++j) {
-      const int below = most - s[j] - mask[j];
-      const int32_t entry = below < kEntries ? table[below] : 0;
-      e[j] = int16_t(entry), total += entry;
-    }
+  for (int64_t j = 0; j < keys; ++j) {
+    const int below = most - s[j] - b.mask[j];
+    e[j] = below < kEntries ? b.table[below] : int16_t(0);
+    total += e[j];
   }
-  if (keys % 2) e[keys] = 0;
-  b.totals[r] = total;
+  return total;
 }
 
 // The exponentials of `rows` rows times the values: in `wide` where the sum may leave 32 bits.
@@ -130,6 +118,21 @@ void weigh(const Call &call, const Buffers &b, int64_t rows, int64_t keys, int64
   }
 }
 
+struct Finish {
+  int64_t m, f, zp;
+};
+
+// Compilers make of products of 64 bits vectors that take longer.
+#ifndef __clang__
+__attribute__((optimize("no-tree-vectorize")))
+#endif
+void finish(const Finish &by, int64_t reciprocal, int64_t n, const int64_t *context, int8_t *y) {
+  for (int64_t c = 0; c < n; ++c) {
+    const int64_t part = context[c] * reciprocal >> (kReciprocalBits - kContextBits);
+    y[c] = int8_t(clamp(requantize(part, by.m, by.f) + by.zp, -128, 127));
+  }
+}
+
 void run(const Call &call) {
   const Layer &l = call.layer;
   const Box &t = call.tile;
@@ -139,7 +142,7 @@ void run(const Call &call) {
   const int64_t pairs = pairs_of(depth), width = panels_of(keys) * kPanel, step = rows_at_a_time(l);
   const int zp_q = int(l.get("zp_q"));
   const Requant scoring{int32_t(l.get("m_s")), int32_t(l.get("f_s")), int32_t(l.get("zp_s")), -128, 127};
-  const int64_t m = l.get("m"), f = l.get("f") + kContextBits, out_zp = l.get("out_zp");
+  const Finish finishing{l.get("m"), l.get("f") + kContextBits, l.get("out_zp")};
   const int64_t zp_m = l.get("zp_m"), m_m = l.get("m_m"), f_m = l.get("f_m");
   Arena arena(call.scratch);
   const Buffers b = buffers(l, arena);
@@ -166,17 +169,15 @@ void run(const Call &call) {
       for (int64_t r = 0; r < rows; ++r) {
         call.loops.requantize(scoring, keys, b.sums + r * width, b.scores);
         if (masks == 2) add_mask(x + r);
-        exponentials(b, r, keys, masks ? b.mask : nullptr);
+        int16_t *e = b.exponentials + r * 2 * pairs_of(keys);
+        b.totals[r] = masks ? masked(b, keys, e) : products.exponentials(b.scores, keys, b.table, e);
+        if (keys % 2) e[keys] = 0;
       }
       weigh(call, b, rows, keys, made);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t reciprocal = (int64_t(1) << kReciprocalBits) / b.totals[r];
-        const int64_t *context = b.wide + r * panels_of(made) * kPanel - head * made;
-        int8_t *y = call.write.at(0, x + r, first) - first;
-        for (int64_t c = first; c < end; ++c) {
-          const int64_t part = context[c] * reciprocal >> (kReciprocalBits - kContextBits);
-          y[c] = int8_t(clamp(requantize(part, m, f) + out_zp, -128, 127));
-        }
+        const int64_t *context = b.wide + r * panels_of(made) * kPanel + first - head * made;
+        finish(finishing, reciprocal, end - first, context, call.write.at(0, x + r, first));
       }
     }
   }

@@ -35,6 +35,8 @@ struct Products {
   // sums[r][n] = (((a[r][0] * b[0][n]) + a[r][1] * b[1][n]) + ...) in float, from 0. Products of numbers that were fp16 are
   // exact: a fused multiply-add rounds as a multiplication and an addition do.
   void (*floats)(const Floats &);
+  // e[j] = table[largest of the scores - scores[j]] for n scores; the sum of them.
+  int64_t (*exponentials)(const int8_t *scores, int64_t n, const int16_t *table, int16_t *e);
 };
 
 const Products &products_for(Isa isa);

@@ -8,7 +8,7 @@ namespace axtool {
 namespace {
 
 struct Avx2Shorts {
-  static constexpr int kRows = 6, kVectors = 2;
+  static constexpr int kRows = 4, kVectors = 2;
   using Sum = __m256i;
   using Right = __m256i;
   static Sum zero() { return _mm256_setzero_si256(); }
@@ -30,7 +30,7 @@ struct Avx2Floats {
 };
 
 }  // namespace
-const Products products_avx2 = {all_shorts<Avx2Shorts>, all_floats<Avx2Floats>};
+const Products products_avx2 = {all_shorts<Avx2Shorts>, all_floats<Avx2Floats>, row_exponentials<Avx2Shorts>};
 }  // namespace axtool
 #else
 namespace axtool {

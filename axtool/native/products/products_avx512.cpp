@@ -31,7 +31,7 @@ struct Avx512Floats {
 };
 
 }  // namespace
-const Products products_avx512 = {all_shorts<Avx512Shorts>, all_floats<Avx512Floats>};
+const Products products_avx512 = {all_shorts<Avx512Shorts>, all_floats<Avx512Floats>, row_exponentials<Avx512Shorts>};
 }  // namespace axtool
 #else
 namespace axtool {

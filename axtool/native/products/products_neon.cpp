@@ -32,7 +32,7 @@ struct NeonFloats {
 };
 
 }  // namespace
-const Products products_neon = {all_shorts<NeonShorts>, all_floats<NeonFloats>};
+const Products products_neon = {all_shorts<NeonShorts>, all_floats<NeonFloats>, row_exponentials<NeonShorts>};
 }  // namespace axtool
 #else
 namespace axtool {

@@ -35,7 +35,7 @@ struct PortableFloats {
 
 }  // namespace
 
-const Products products_portable = {all_shorts<PortableShorts>, all_floats<PortableFloats>};
+const Products products_portable = {all_shorts<PortableShorts>, all_floats<PortableFloats>, row_exponentials<PortableShorts>};
 
 const Products &products_for(Isa isa) {
   switch (isa) {
