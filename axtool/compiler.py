@@ -37,7 +37,7 @@ from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.equalize import check_factors
 from axtool.quant.findings import findings
-from axtool.quant.follow import Followed, follow, wish_of
+from axtool.quant.follow import Followed, follow, precision_on, wish_of, with_precision
 from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import channels_of, equalizable_of
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges
@@ -90,7 +90,8 @@ def compile_file(
         progress.step("writing QDQ")
         files[qdq] = to_qdq(compiled, load_target(options.target), check=options.reading.check)
     if ranges is not None:
-        kept = replace(compiled.ranges, preparation=compiled.artefact.preparation)
+        precision = precision_on(compiled.front.parts.stages)
+        kept = replace(compiled.ranges, preparation=compiled.artefact.preparation, precision=precision)
         files[ranges] = ranges_text(kept).encode()
     progress.step("writing")
     write_together(files, force=force)
@@ -102,13 +103,17 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     target = load_target(options.target)
     directives = load_directives(options.directives) if options.directives is not None else ()
     recipe = chosen_recipe(options.recipe, options.method, options.percentile, options.optimize, options.budget)
-    front = read_front(model, target, options.reading, wish=wish_of(recipe), step=progress.step)
+    ranges = None if options.ranges is None else read_ranges(options.ranges)
+    wish = wish_of(recipe, target, {} if ranges is None else ranges.precision)
+    front = read_front(model, target, options.reading, wish=wish, step=progress.step)
     require_device(front)
     check_ends(front.cleaned.model, str(model))
     say_front(front)
     followed = follow(recipe, front, target)
     samples = open_calibration(front, options)
-    choice = measure(front, samples, followed, options, target, progress)
+    choice = measure(front, samples, ranges, followed, options, target, progress)
+    front = with_precision(front, choice.precision)
+    followed = replace(followed, precision=precision_on(front.parts.stages))
     stages: list[HostStage | DeviceStage] = []
     made: list[Quantization] = []
     for stage in front.parts.stages:
@@ -182,19 +187,24 @@ def open_calibration(front: Front, options: Options) -> Samples | None:
 
 
 def measure(
-    front: Front, samples: Samples | None, followed: Followed, options: Options, target: Target, progress: Progress
+    front: Front,
+    samples: Samples | None,
+    given: Ranges | None,
+    followed: Followed,
+    options: Options,
+    target: Target,
+    progress: Progress,
 ) -> Choice:
-    """The range of every device tensor: from the file, or from running the float model over the samples.
+    """The range of every device tensor: the given ones, or from running the float model over the samples.
 
     From samples: by the recipe that does best on those of them that are held back; then all samples make the ranges.
-    Raises UsageError for a file that lacks a tensor, or names one that the model does not have.
+    Raises UsageError for ranges that lack a tensor, or name one that the model does not have.
     """
     stages, overrides = front.parts.stages, followed.overrides
     if options.budget and samples is None:
         raise UsageError("a budget is kept by measuring, which needs calibration samples", hint="give --calib",
                          code="bad-option")  # fmt: skip
-    if options.ranges is not None:
-        given = read_ranges(options.ranges)
+    if given is not None:
         say_untried(options)
         with located(str(options.ranges)):
             given.check(

@@ -21,12 +21,18 @@ TASK_HELP = (
 MEANING = "What the outputs mean (for run --save, and verify)"
 RECIPE_HELP = (
     "A YAML file that says how to quantize, and what is different where; or by name: default, plain and everything "
-    "(-O 1, 0, 2), mac-only, int16, symmetric, per-tensor."
+    "(-O 1, 0, 2), mac-only, int16, symmetric, per-tensor, segformer-int8."
 )
 CACHE_HELP = "Keep what calibration saw, and take it from there next time: no float pass for other recipes."
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."
-SQNR_HELP = "Keep tensors in int16 until the mean SQNR of the outputs reaches this, on samples held back."
-CYCLES_HELP = "Keep tensors in int16, the most useful first, while modelled cycles grow by no more than this."
+SQNR_HELP = (
+    "Keep tensors in int16 (--recipe auto: nodes in fp16 and fx32, too) until the mean SQNR of the outputs reaches "
+    "this, on samples held back."
+)
+CYCLES_HELP = (
+    "Keep tensors in int16 (with auto: as above), the most useful first, while modelled cycles grow by no more than "
+    "this."
+)
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 DISABLE_HELP = "Leave out a pass or an optimisation (repeatable); NAME:2 is the second place of one with several."
 ENABLE_HELP = "Add an optimisation that the target leaves off, such as replicate-labels (approximate)."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from axtool.errors import NumericsError, UsageError, plural
@@ -98,6 +98,7 @@ def gather(
     *,
     histograms: bool = True,
     outputs: Sequence[str] = (),
+    also: Collection[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
     budget_bytes: int = BUDGET_BYTES,
@@ -105,14 +106,15 @@ def gather(
 ) -> Statistics:
     """What one pass over the samples sees of every tensor of the device stages whose format depends on data.
 
-    With `outputs`, those of the model, some samples are held back and their float outputs kept. `jobs` processes share
+    With `outputs`, those of the model, some samples are held back and their float outputs kept. Tensors in `also` are
+    observed, whether their format depends on it or not. `jobs` processes share
     the samples when these are a `Samples`; what is seen is the same for any number. `progress` is called with (done,
     total). Tensors with a range that holds for any data are not observed. What the `cache` has is not run again.
     Raises UsageError where there are no samples, NumericsError for NaN or Inf in weights and where a tensor has no
     finite value at all.
     """
     check_memory(stage.model for stage in stages)
-    work, natural = plan_work(stages, histograms or cache is not None, budget_bytes, outputs)
+    work, natural = plan_work(stages, histograms or cache is not None, budget_bytes, outputs, also)
     count = len(samples) if isinstance(samples, Samples) else 0
     held = held_back(count, _bytes_of(stages, work.kept)) if work.kept else frozenset()
     entry = cache.entry(work, samples, held) if cache is not None and isinstance(samples, Samples) else None

@@ -23,21 +23,24 @@ from axtool.quant.equalize import equalized, factors_of, is_uneven, multiplied, 
 from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams, scaled_gram
 from axtool.quant.judged import judged_by
+from axtool.quant.mixtures import Mixture, mixtures, precision_of_all
 from axtool.quant.observe import equalizable_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.overrides import Overrides
 from axtool.quant.ranges import Ranges
 from axtool.quant.recipe import REFINEMENTS, Bias, QuantRecipe
 from axtool.quant.trial import Bench, Trial, best
+from axtool.quant.turns import Later, observe_turn, reads_of, turn_of, with_later
 from axtool.quant.twins import fingerprints
 from axtool.quant.widen import Budget, Step, noisiest, widen
 from axtool.target import Target
-from axtool.types import QFormat, Quantization, Site
+from axtool.types import Precision, QFormat, Quantization, Site
 
 log = logging.getLogger("axtool")
 
 MOST_ROUNDING = 24  # samples that weights are rounded for
 MOST_WIDENED = 64  # tensors that are tried in int16
+MOST_OFFERED = 256  # changes of any format that are tried
 Pairs = Sequence[tuple[Mapping[str, NDArray[Any]], Mapping[str, NDArray[Any]]]]
 
 
@@ -56,11 +59,19 @@ class Choice:
     recipe: QuantRecipe | None = None  # the one that was kept
     samples: tuple[str, ...] = ()  # by which they are known again
     overrides: Overrides = field(default_factory=Overrides)
-    widened: tuple[Step, ...] = ()  # how the tensors in int16 that the ranges name were chosen
+    widened: tuple[
+        Step, ...
+    ] = ()  # how the tensors in int16 that the ranges name, and the nodes of `mixed`, were chosen
+    mixed: tuple[Mixture, ...] = ()  # nodes that a budget bought another format for
+
+    @property
+    def precision(self) -> Mapping[str, Precision]:
+        """What was bought for nodes, by first output."""
+        return precision_of_all(self.mixed)
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
-        ranges, factors = self.ranges, self.ranges.factors
+        ranges, factors, scales = self.ranges, self.ranges.factors, self.overrides.scales
         sites = equalized(stage.sites, factors)
         numbers = quantize_stage(
             sites,
@@ -71,11 +82,13 @@ class Choice:
             given,
             ranges.means,
             {site.outputs[0]: self._gram(site) for site in sites if site.outputs[0] in self.grams},
-            symmetric=self.overrides.symmetric,
-            per_tensor=self.overrides.per_tensor,
+            symmetric=scales.symmetric,
+            after_relu=scales.after_relu,
+            per_tensor=scales.per_tensor,
             wide=self._wide(stage),
             drift=ranges.drift,
-            precision=stage.precision,
+            precision={**stage.precision, **self.precision},
+            read_ranges=ranges.reads,
         )
         if changed := sum(bool(site.inputs) and site.inputs[0] in factors for site in sites):
             note = f"channels equalized before {plural(changed, 'layer')}"
@@ -132,12 +145,13 @@ def choose(
         samples,
         histograms=methods != {"minmax"},
         outputs=judged_by(stages, outputs),
+        also=_floats(stages) if budget and {*budget.formats} - {"int16"} else (),
         jobs=jobs,
         cache=cache,
         progress=watcher.count,
     )
     held = sorted({index for index, _ in statistics.held.kept}) if choices else []
-    trials = _Trials(stages, target, given, statistics, overrides, samples, held)
+    trials = _Trials(stages, target, given, statistics, overrides, samples, held, watcher, jobs, cache)
     chosen = recipes[0]
     if held:
         watcher.step("trying recipes")
@@ -154,14 +168,15 @@ def choose(
             watcher.count(done, len(recipes) + len(steps))
         chosen = trials.best
     _say(trials.done, len(held))
-    widened = _widened(trials, chosen, budget, watcher) if budget else ()
+    bought = _bought(trials, chosen, budget, watcher) if budget else Bought()
     whole = statistics.together()
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
-    made = trials.choice(chosen, whole, tuple(step.tensor for step in widened))
+    made = trials.choice(chosen, whole, tuple(mixture.name for mixture in bought.mixtures if not mixture.nodes))
     observers = {name: seen for name, seen in whole.seen.observers.items() if name not in made.ranges.factors}
     known = fingerprints(whole.seen.facts)
-    return replace(made, trials=tuple(trials.done), observers=observers, samples=known, widened=widened)
+    return replace(made, trials=tuple(trials.done), observers=observers, samples=known, widened=bought.steps,
+                   mixed=tuple(mixture for mixture in bought.mixtures if mixture.nodes))  # fmt: skip
 
 
 class _Trials:
@@ -176,12 +191,17 @@ class _Trials:
         overrides: Overrides,
         samples: Samples,
         held: Sequence[int],
+        watcher: Watcher,
+        jobs: int,
+        cache: CalibCache | None,
     ) -> None:
         self._target, self._given, self._statistics = target, given, statistics
         self._overrides, self._samples = overrides, samples
+        self._watcher, self._jobs, self._cache = watcher, jobs, cache
         self._pairs = _pairs(samples, held, statistics)
         self._bench = Bench(stages, target)
-        own = {*overrides.ranges, *overrides.methods}  # in the units of the float model
+        own = {*overrides.ranges, *overrides.methods, *overrides.scales.turns}  # in the units of the float model
+        own |= {name for stage in stages for name in stage.precision}
         self._groups = [group for group in equalizable_of(stages) if own.isdisjoint(group.tensors)]
         self.grams: Mapping[str, Gram] = {}
         self.done: list[Trial] = []
@@ -208,34 +228,78 @@ class _Trials:
         if made.sqnr_db is not None and before.sqnr_db is not None:
             self.done[-1] = replace(made, refines=name, gain_db=made.sqnr_db - before.sqnr_db)
 
-    def widen(self, recipe: QuantRecipe, budget: Budget, count: Callable[[int, int], None]) -> tuple[Step, ...]:
-        """What becomes int16 in the numbers of a recipe.
+    def widen(self, recipe: QuantRecipe, budget: Budget, count: Callable[[int, int], None]) -> Bought:
+        """What becomes int16, fp16 or fx32 in the numbers of a recipe.
 
         Weights are not rounded for the data meanwhile, and biases do not follow the drift: that would take long, and
         the figures only become better by it.
         """
         bias: Bias = "none" if recipe.bias == "none" else "analytic"
         narrow = self.choice(replace(recipe, round_weights=False, bias=bias), self._statistics)
+        offered = self._offered(budget)
 
         def wider(names: frozenset[str]) -> Choice:
-            return replace(narrow, ranges=replace(narrow.ranges, wide=tuple(sorted(names))))
+            mixed = tuple(mixture for name, mixture in offered.items() if name in names and mixture.nodes)
+            wide = sorted(mixture.name for name, mixture in offered.items() if name in names and not mixture.nodes)
+            return replace(narrow, ranges=replace(narrow.ranges, wide=tuple(wide)), mixed=mixed)
 
-        names = self._bench.candidates(self._given, self._overrides.wide)
-        return widen(
-            noisiest(names, self._statistics.seen.observers, MOST_WIDENED),
+        steps = widen(
+            tuple(offered),
             lambda names: self._bench.score(self._numbers(wider(names)), self._pairs).decibels(),
             lambda names: self._bench.cycles(self._numbers(wider(names))),
             budget,
             count,
         )
+        return Bought(tuple(_told(step, offered[step.tensor]) for step in steps),
+                      tuple(offered[step.tensor] for step in steps))  # fmt: skip
+
+    def _offered(self, budget: Budget) -> dict[str, Mixture]:
+        """What a budget may be spent on, by what it is called."""
+        stages = [stage for stage in self._bench.stages if stage.kind == "device"]
+        found = [mixture for stage in stages for mixture in mixtures(stage.sites, self._target, budget.formats)]
+        found = [m for m in found if not any(name in stage.precision for stage in stages for name in m.nodes)]
+        if "int16" in budget.formats:
+            names = self._bench.candidates(self._given, self._overrides.wide)
+            room = max(MOST_WIDENED - len(found), MOST_WIDENED // 4)
+            found += [Mixture("int16", name) for name in noisiest(names, self._statistics.seen.observers, room)]
+        return {str(mixture): mixture for mixture in found[:MOST_OFFERED]}
 
     def _numbers(self, choice: Choice) -> Callable[[Stage], Quantization]:
         return lambda stage: choice.numbers(stage, self._target, self._given)
 
     def choice(self, recipe: QuantRecipe, statistics: Statistics, wide: tuple[str, ...] = ()) -> Choice:
-        """What a recipe makes of what was seen, with int16 for `wide`."""
+        """What a recipe makes of what was seen, with int16 for `wide`: turn after turn, where the recipe has some."""
+        later: dict[tuple[int, str], MinMax] = {}
+        for turn in self._overrides.scales.later:
+            made = self._in_turn(recipe, statistics, later, wide)
+            later |= {(turn, name): seen for name, seen in self._observed(turn, made, statistics).items()}
+        return self._in_turn(recipe, statistics, later, wide)
+
+    def _observed(self, turn: int, choice: Choice, statistics: Statistics) -> Mapping[str, MinMax]:
+        """What a turn sees of its tensors, of the same samples and with the numbers that there are before it."""
+        devices = [stage for stage in self._bench.stages if stage.kind == "device"]
+        numbers = [self._numbers(choice)(stage) for stage in devices]
+        tensors = [name for made in numbers for name in made.formats]
+        indices = sorted({index for index, _ in statistics.seen.facts.facts})
+        self._watcher.step(f"calibrating, turn {turn}")
+        return observe_turn(
+            self._bench.stages,
+            numbers,
+            turn_of(self._overrides.scales, turn, tensors),
+            self._samples.select(indices),
+            jobs=self._jobs,
+            progress=self._watcher.count,
+            cache=self._cache,
+        )
+
+    def _in_turn(self, recipe: QuantRecipe, statistics: Statistics, later: Later, wide: tuple[str, ...]) -> Choice:
+        """What a recipe makes of what was seen so far."""
         overrides = self._overrides
+        if overrides.scales.later:
+            statistics = with_later(statistics, overrides.scales, later)
         ranges = overrides.over(statistics.ranges(recipe.method, recipe.percentile, overrides.methods))
+        if reads := reads_of(statistics, overrides.scales, later, recipe.method, recipe.percentile):
+            ranges = replace(ranges, reads=reads)
         if recipe.equalize:
             ranges = rescaled(ranges, self._groups, statistics.seen.extremes.seen)
         ranges = replace(ranges, method=str(recipe), wide=wide, means=ranges.means if recipe.bias != "none" else {})
@@ -251,18 +315,38 @@ class _Trials:
         return replace(choice, ranges=replace(choice.ranges, drift=drift))
 
 
-def _widened(trials: _Trials, recipe: QuantRecipe, budget: Budget, watcher: Watcher) -> tuple[Step, ...]:
+@dataclass(frozen=True)
+class Bought:
+    """What a budget was spent on, step by step."""
+
+    steps: tuple[Step, ...] = ()
+    mixtures: tuple[Mixture, ...] = ()
+
+
+def _bought(trials: _Trials, recipe: QuantRecipe, budget: Budget, watcher: Watcher) -> Bought:
     if not trials.done:
         what, hint = "a budget needs samples held back to measure by", "give at least 8 calibration samples"
         if budget.sqnr_db is not None:
             raise UsageError(what, hint=hint, code="too-few-samples")
         log.warning("%s, and there are none: no tensor became int16; %s", what, hint)
-        return ()
-    watcher.step("widening to int16")
-    steps = trials.widen(recipe, budget, watcher.count)
-    for step in steps:
-        log.info("'%s' in int16: %.2f dB, %+.2f%% of cycles", step.tensor, step.sqnr_db, 100 * step.cycles)
-    return steps
+        return Bought()
+    watcher.step("widening to int16" if budget.formats == ("int16",) else "spending the budget")
+    bought = trials.widen(recipe, budget, watcher.count)
+    for step in bought.steps:
+        log.info("%s", step)
+    return bought
+
+
+def _floats(stages: Sequence[Stage]) -> frozenset[str]:
+    """The float tensors of the device: in another format each may have a range of its own."""
+    sites = [site for stage in stages if stage.kind == "device" for site in stage.sites]
+    made = {name: site.dtypes.get(name, "float32") for site in sites for name in (*site.inputs, *site.outputs) if name}
+    constants = {name for site in sites for name in site.constants}
+    return frozenset(name for name, dtype in made.items() if dtype == "float32" and name not in constants)
+
+
+def _told(step: Step, mixture: Mixture) -> Step:
+    return replace(step, tensor=mixture.name, format=mixture.format, nodes=mixture.nodes)
 
 
 def _pairs(samples: Samples, held: Sequence[int], statistics: Statistics) -> Pairs:

@@ -3,7 +3,8 @@
 onnxruntime, with its graph optimizations off, computes in it what the device computes: every tensor that the device
 holds in int8 or int16 is rounded by a QuantizeLinear and DequantizeLinear pair of the same format, weights are int8
 with one scale for each output channel, biases int32. What the device never rounds (the sum before a fused clamp or
-activation) has no pair. Host stages stay float.
+activation) has no pair. Host stages stay float, and so does what the device computes in fx32 or fp16: ONNX has no such
+integers, and float32 rounds finer than either. An int8 node reads such a tensor through a pair of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from axtool.ops.arithmetic import quantize_host
 from axtool.ops.elements import narrow
 from axtool.ops.limits_elementwise import BINARY
 from axtool.ops.limits_mac import MAC
+from axtool.ops.precise import PRECISE
 from axtool.plan.lower import lowered
 from axtool.plan.lower_builder import Builder, Sums
 from axtool.quant.ties import moved
@@ -58,6 +60,9 @@ def emit_qdq(
                 graph.rounded(name, fmt, lambda node, inside=inside: id(node) in inside)  # type: ignore[misc]
             else:
                 graph.rounded(name, fmt)
+        whole = {id(graph.makers[s.outputs[0]]) for s in sites if built.precision(s) not in PRECISE}
+        for name, fmt in quantization.read_as.items():
+            graph.rounded(name, fmt, lambda node, whole=whole: id(node) in whole)  # type: ignore[misc]
     return to_standard(copy, opset, producer)
 
 
@@ -73,7 +78,8 @@ def rounding(sites: Sequence[Site], built: Builder) -> dict[str, QFormat]:
         if site.op == "Split" and site.inputs[0] not in held and len(made) == 1:  # its parts were made in its place
             held[site.inputs[0]] = made.pop()
     order = [name for site in sites for name in (*site.inputs, *site.outputs)]
-    return {name: held[name] for name in dict.fromkeys(order) if name in held}
+    whole = {name: fmt for name, fmt in held.items() if fmt.kind not in PRECISE}
+    return {name: whole[name] for name in dict.fromkeys(order) if name in whole}
 
 
 @dataclass
@@ -86,7 +92,7 @@ class _Stage:
 
     def write_constants(self, sites: Sequence[Site]) -> None:
         for site in sites:
-            if site.op in MAC:
+            if site.op in MAC and site.outputs[0] in self.built.sums:
                 self._mac(site)
         for layer in self.built.layers:
             origin = self.built.origins[layer.name]

@@ -22,9 +22,11 @@ def findings(
 ) -> tuple[Notice, ...]:
     """What the user should know about the formats of one device stage, one notice of each kind.
 
-    `observers` are what calibration saw of the tensors; without them only the parts of a Concat are judged.
+    `observers` are what calibration saw of the tensors; without them only the parts of a Concat are judged. What is in
+    fx32 or fp16 holds all that was seen.
     """
-    seen = {name: o for name, o in (observers or {}).items() if isinstance(o, Histogram) and name in numbers.formats}
+    whole = {name for name, fmt in numbers.formats.items() if fmt.kind in LIMITS}
+    seen = {name: o for name, o in (observers or {}).items() if isinstance(o, Histogram) and name in whole}
     cut = [
         f"'{name}' {100 * share:.1f} %"
         for name, observer in seen.items()
@@ -61,7 +63,8 @@ def _dead(sites: Sequence[Site], numbers: Quantization, observers: Mapping[str, 
         weights = numbers.weights.get(site.outputs[0])
         if weights is not None:
             rows = channel_weights(site, weights.values)
-            lost = ~rows.any(axis=1) & counts(site, numbers.formats[site.inputs[0]], numbers.formats[site.outputs[0]])
+            source, out = numbers.read_as.get(site.inputs[0]), numbers.formats[site.outputs[0]]
+            lost = ~rows.any(axis=1) & counts(site, source or numbers.formats[site.inputs[0]], out)
             if lost.any():
                 channels.append(f"{site} {int(lost.sum())} of {len(rows)}")
     if channels:
@@ -100,7 +103,7 @@ def _parts(sites: Sequence[Site], numbers: Quantization) -> Iterator[tuple[str, 
     """Inputs of a Concat whose whole range is a few steps of its output: (part, output, levels)."""
     for site in sites:
         whole = numbers.formats.get(site.outputs[0])
-        if site.op != "Concat" or whole is None:
+        if site.op != "Concat" or whole is None or not whole.scale:
             continue
         for name in site.inputs:
             low, high = numbers.ranges.get(name, (0.0, 0.0))

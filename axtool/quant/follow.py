@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from axtool.graph.front import Front, Wish
 from axtool.graph.sites import sites_of
+from axtool.graph.split import Stage
+from axtool.ops.precise import PRECISE
 from axtool.quant.matches import Hit, hits
 from axtool.quant.overrides import Overrides, overrides_of
 from axtool.quant.recipe import QuantRecipe
-from axtool.quant.recipe_file import Kept, RecipeFile, Resolved, ResolvedEntry, Widened, recipe_from_dict
+from axtool.quant.recipe_file import Kept, Mixed, RecipeFile, Resolved, ResolvedEntry, Widened, recipe_from_dict
 from axtool.quant.ties import given_names
 from axtool.quant.wide import narrow_roots
 from axtool.quant.widen import Step
 from axtool.quant.wishes import wishes
 from axtool.target import Target
+from axtool.types import Precision
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Followed:
     file: RecipeFile
     layers: tuple[ResolvedEntry, ...]
     overrides: Overrides
+    precision: Mapping[str, Precision] = field(default_factory=dict)  # fx32 and fp16, as `precision_on`
 
     def to_dict(self, kept: QuantRecipe | None, steps: Sequence[Step] = ()) -> dict[str, Any]:
         """The recipe as `recipe_from_dict` reads it, with what became of it; without `kept` nothing was tried."""
@@ -34,20 +38,51 @@ class Followed:
         resolved = Resolved(
             kept=None if kept is None else Kept.of(kept),
             layers=list(self.layers),
-            int16=[Widened.model_validate(step.to_dict()) for step in steps],
+            precision=dict(self.precision),
+            int16=[Widened.model_validate(step.to_dict()) for step in steps if not step.nodes],
+            mixed=[Mixed.model_validate(step.to_dict()) for step in steps if step.nodes],
         )
         return {**file.to_dict(), "resolved": resolved.model_dump(mode="json", exclude_none=True)}
 
 
-def wish_of(file: RecipeFile) -> Wish | None:
-    """What `read_front` asks for the nodes that the recipe wants on the host or on the device."""
-    return partial(wishes, file) if file.layers else None
+def wish_of(
+    file: RecipeFile, target: Target | None = None, stored: Mapping[str, Precision] = MappingProxyType({})
+) -> Wish | None:
+    """What `read_front` asks for the nodes that the recipe wants on the host or on the device, in a format of it.
+
+    `stored` are the precisions that ranges come with.
+    """
+    if not (file.layers or stored):
+        return None
+    return lambda sites, inputs: wishes(file, sites, inputs, target, stored)
 
 
 def stored_wish(quantization: Mapping[str, Any]) -> Wish | None:
     """The same for a model that was compiled: its source is cut where it was then. Raises UsageError."""
-    stored = quantization.get("recipe")
-    return wish_of(recipe_from_dict(stored, "the recipe in the file")) if stored else None
+    if not (stored := quantization.get("recipe")):
+        return None
+    file = recipe_from_dict(stored, "the recipe in the file")
+    return wish_of(file, stored={} if file.resolved is None else file.resolved.precision)
+
+
+def precision_on(stages: Sequence[Stage]) -> dict[str, Precision]:
+    """What the nodes of the device compute in that is neither int8 nor int16, by first output; and its inputs."""
+    devices = [stage for stage in stages if stage.kind == "device"]
+    found = {name: kind for stage in devices for name, kind in stage.precision.items() if kind in PRECISE}
+    return {name: found[name] for name in sorted(found)}
+
+
+def with_precision(front: Front, precision: Mapping[str, Precision]) -> Front:
+    """The same cut of the model, in which nodes compute in the formats that a budget bought for them."""
+    if not precision:
+        return front
+    parts = front.parts
+    stages = []
+    for stage in parts.stages:
+        made = {name for site in stage.sites for name in site.outputs} if stage.kind == "device" else set()
+        own = {name: kind for name, kind in precision.items() if name in made}
+        stages.append(replace(stage, precision={**stage.precision, **own}) if own else stage)
+    return replace(front, parts=replace(parts, stages=tuple(stages)))
 
 
 def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
@@ -55,7 +90,8 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
     cannot be int16 there.
     """
     if not file.layers:
-        return Followed(file, (), overrides_of(file, (), front.parts.stages))
+        overrides = overrides_of(file, (), front.parts.stages)
+        return Followed(file, (), overrides, precision_on(front.parts.stages))
     sites = sites_of(front.cleaned.model)
     found = hits(file, sites, [spec.name for spec in front.inputs])
     entries = tuple(_entry(hit, [site.name for site in sites]) for hit in found)
@@ -64,7 +100,8 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
         if stage.kind == "device":
             own = stage.sites
             narrow |= narrow_roots(own, stage.inputs, stage.outputs, target, given_names(stage.given, own))
-    return Followed(file, entries, overrides_of(file, found, front.parts.stages, narrow))
+    overrides = overrides_of(file, found, front.parts.stages, narrow)
+    return Followed(file, entries, overrides, precision_on(front.parts.stages))
 
 
 def _entry(hit: Hit, names: list[str]) -> ResolvedEntry:

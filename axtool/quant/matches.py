@@ -31,7 +31,7 @@ def hits(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str]) -> tupl
         return ()
     names = _Names(sites, inputs)
     faults: list[str] = []
-    found = [_hit(entry, at, names, faults) for at, entry in enumerate(file.layers, 1)]
+    found = [_hit(entry, at, names, [] if entry.optional else faults) for at, entry in enumerate(file.layers, 1)]
     if faults:
         raise UsageError(
             f"the recipe '{file.name}' does not fit the model: {faults[0]}"
@@ -79,7 +79,7 @@ def _hit(entry: Entry, number: int, names: _Names, faults: list[str]) -> Hit:
     """What one entry means; what is wrong with it goes to `faults`."""
     match, before = entry.match, len(faults)
     chosen: list[Collection[int]] = []
-    entered: list[str] = []
+    entered: list[str] = list(names.inputs) if match.inputs else []
     if match.op:
         chosen.append(_of_ops(match.op, names, number, faults))
     if match.name:
@@ -99,7 +99,7 @@ def _hit(entry: Entry, number: int, names: _Names, faults: list[str]) -> Hit:
     nodes = _without(nodes, match.except_, names)
     if match.position is not None:
         nodes, entered = _at(nodes, match.position, number, faults), []
-    if entry.format == "float":
+    if entry.format in ("float", "fp16"):
         entered = []  # an input of the model is computed nowhere
     if not nodes and not entered and len(faults) == before:
         faults.append(f"layer entry {number}: {_nothing(match, names)}")

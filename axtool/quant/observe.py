@@ -117,10 +117,12 @@ def plan_work(
     histograms: bool,
     budget_bytes: int = BUDGET_BYTES,
     outputs: Sequence[str] = (),
+    also: Collection[str] = (),
 ) -> tuple[Work, dict[str, tuple[float, float]]]:
     """The pieces that calibration runs, and the ranges that are known without running.
 
-    `outputs` are those of the model, to keep of the samples that are held back.
+    `outputs` are those of the model, to keep of the samples that are held back; `also` are tensors to observe beside
+    those that need a range.
     """
     import onnx_ir as ir
 
@@ -141,7 +143,8 @@ def plan_work(
             sites = sites_of(stage.model)
             axes = averaged_axes(sites)
             check_constants(sites)  # before a NaN weight shows as NaN activations far from it
-            observed = observed_of(stage, sites)
+            own = (*stage.inputs, *(name for site in sites for name in site.outputs))
+            observed = tuple(dict.fromkeys((*observed_of(stage, sites), *(name for name in own if name in also))))
             natural |= natural_ranges(sites)
             spread |= {name for group in equalizable(stage, sites) for name in group.tensors if name in observed}
             entered += [name for name in observed if name in stage.inputs and name not in made]

@@ -15,6 +15,7 @@ from axtool.graph.split import Stage
 from axtool.quant.matches import Hit
 from axtool.quant.ranges import Ranges
 from axtool.quant.recipe_file import RecipeFile
+from axtool.quant.scales import Scales, scales_of
 from axtool.quant.ties import given_names, tie
 from axtool.types import Quantization
 
@@ -32,8 +33,7 @@ class Overrides:
     methods: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     wide: tuple[str, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
-    symmetric: bool = False
-    per_tensor: bool = False
+    scales: Scales = field(default_factory=Scales)
 
     def over(self, ranges: Ranges) -> Ranges:
         """Ranges with those of the recipe in their places."""
@@ -89,8 +89,7 @@ def overrides_of(
                     methods[top] = entry.way
     words = {name: "; ".join(text for text in parts.values() if text) for name, parts in why.items()}
     told_of = {name: text for name, text in words.items() if text}
-    symmetric, per_tensor = file.activations.symmetric, file.weights.granularity == "tensor"
-    return Overrides(ranges, methods, tuple(wide), told_of, symmetric, per_tensor)
+    return Overrides(ranges, methods, tuple(wide), told_of, scales_of(file, found, stages, roots))
 
 
 def _say_narrow(source: str, faults: Mapping[str, str], asked: Collection[str]) -> None:

@@ -6,15 +6,17 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
+from axtool.types import Precision
 
 SCHEMA = "axtool.ranges/1"
 MOST_SAMPLES, LONGEST_METHOD = 2**48, 200
 Rows = Mapping[str, tuple[float, ...]]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
@@ -32,6 +34,10 @@ class Ranges(Mapping[str, tuple[float, float]]):
     factors: Rows = field(default_factory=dict)
     wide: tuple[str, ...] = ()  # tensors that are int16
     drift: Rows = field(default_factory=dict)  # the float model's mean minus the device's, of what a MAC site reads
+    # In which int8 nodes read a tensor that is stored in fx32 or fp16, where it is not the range of the tensor itself.
+    reads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # What nodes compute in, fx32 or fp16, by first output, and what inputs are stored in.
+    precision: Mapping[str, Precision] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -50,11 +56,15 @@ class Ranges(Mapping[str, tuple[float, float]]):
         if self.preparation is not None:
             document["preparation"] = dict(self.preparation)
         document["tensors"] = {name: list(self.tensors[name]) for name in sorted(self.tensors)}
+        if self.reads:
+            document["reads"] = {name: list(self.reads[name]) for name in sorted(self.reads)}
         for key, rows in (("means", self.means), ("factors", self.factors), ("drift", self.drift)):
             if rows:
                 document[key] = {name: list(rows[name]) for name in sorted(rows)}
         if self.wide:
             document["int16"] = list(self.wide)
+        if self.precision:
+            document["precision"] = {name: self.precision[name] for name in sorted(self.precision)}
         return document
 
     @classmethod
@@ -66,7 +76,11 @@ class Ranges(Mapping[str, tuple[float, float]]):
         tensors = document.get("tensors")
         if not isinstance(tensors, dict):
             raise UsageError("'tensors' is missing: want {name: [low, high]}", where=where, code="bad-ranges")
-        bad = [f"'{name}': {repr(value)[:60]}" for name, value in tensors.items() if not _is_range(value)]
+        reads = document.get("reads", {})
+        if not isinstance(reads, dict):
+            raise UsageError("'reads' is not {name: [low, high]}", where=where, code="bad-ranges")
+        rows = [*tensors.items(), *reads.items()]
+        bad = [f"'{name}': {repr(value)[:60]}" for name, value in rows if not _is_range(value)]
         if bad:
             shown = "; ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             raise UsageError(
@@ -98,6 +112,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
             factors=factors,
             wide=tuple(wide),
             drift=drift,
+            reads={str(name): (float(low), float(high)) for name, (low, high) in reads.items()},
+            precision=_precisions(document, where),
         )
 
     def check(
@@ -116,7 +132,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 for name, row in rows.items()
                 if len(row) != counts[name]
             ]
-        named = dict.fromkeys((*self.tensors, *self.wide, *self.means, *self.drift))
+        named = dict.fromkeys((*self.tensors, *self.wide, *self.means, *self.drift, *self.reads, *self.precision))
         unknown = [name for name in named if name not in wanted and name not in known]
         foreign = [f"'{name}' is no tensor of the model: {nearest(name, list(wanted), 1)}" for name in unknown]
         problems = wrong + foreign
@@ -142,7 +158,7 @@ def ranges_text(ranges: Ranges) -> str:
     """The JSON text that `read_ranges` reads; floats survive exactly. A tensor's range, or its means, is one line."""
     lines = []
     for key, value in ranges.to_dict().items():
-        if key in ("tensors", "means", "factors", "drift"):
+        if key in ("tensors", "reads", "means", "factors", "drift", "precision"):
             rows = ",\n".join(f"  {_json(name)}: {_json(row)}" for name, row in value.items())
             lines.append(f" {_json(key)}: {{\n{rows}\n }}" if rows else f" {_json(key)}: {{}}")
         else:
@@ -160,6 +176,18 @@ def _is_range(value: object) -> bool:
         return False
     low, high = value
     return bool(-FLOAT32_MAX <= low <= high <= FLOAT32_MAX)
+
+
+def _precisions(document: Mapping[str, Any], where: str) -> dict[str, Precision]:
+    """The precisions by tensor. Raises UsageError naming those that are none."""
+    found = document.get("precision", {})
+    if not isinstance(found, dict):
+        raise UsageError("'precision' is not {name: format}", where=where, code="bad-ranges")
+    wrong = [f"'{name}': {repr(kind)[:60]}" for name, kind in found.items() if kind not in PRECISIONS]
+    if wrong:
+        what = f"'precision' wants {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}: {'; '.join(wrong[:5])}"
+        raise UsageError(what, where=where, code="bad-ranges", details=wrong)
+    return {str(name): kind for name, kind in found.items()}
 
 
 def _rows(document: Mapping[str, Any], key: str, where: str, *, positive: bool = False) -> Rows:

@@ -123,9 +123,11 @@ class Match(Strict):
     `?` are patterns.
 
     `after`: an input is made by such an op; `before`: an output is read by one. `position` chooses among the nodes that
-    fit all else, in the order of the model: 0 is the first, -1 the last, '1:-1' all but these two.
+    fit all else, in the order of the model: 0 is the first, -1 the last, '1:-1' all but these two. `inputs` stands
+    alone and means the inputs of the model.
     """
 
+    inputs: Literal[True] | None = None
     op: Texts | None = None
     name: Texts | None = None
     region: Region | None = None
@@ -136,8 +138,11 @@ class Match(Strict):
 
     @model_validator(mode="after")
     def _some(self) -> Match:
-        if not (self.op or self.name or self.region):
-            raise ValueError("want op, name or region; op: '*' is every node")
+        others = (self.op, self.name, self.region, self.after, self.before, self.except_, self.position)
+        if self.inputs and any(other is not None for other in others):
+            raise ValueError("inputs stands alone: inputs of the model are no nodes")
+        if not (self.inputs or self.op or self.name or self.region):
+            raise ValueError("want op, name, region or inputs; op: '*' is every node")
         return self
 
     @property
@@ -151,10 +156,11 @@ class Entry(Ranged):
     """What is different for the nodes that match, and for the tensors that they make.
 
     `turn` is when their ranges are looked for: what has turn 2 is observed on the model of which all that has turn 1
-    is quantized already.
+    is quantized already. An `optional` entry may mean nothing in a model.
     """
 
     match: Match
+    optional: bool = False
     format: Format | None = None
     range: Annotated[list[Bound], Field(min_length=2, max_length=2)] | None = None
     weights: Weights | None = None
@@ -172,6 +178,9 @@ class Entry(Ranged):
             raise ValueError("range and method both say what the range is")
         if self.range is not None and self.turn is not None:
             raise ValueError("a range that is given is looked for in no turn")
+        if self.match.inputs and (self.weights or self.format in ("fp16", "float")):
+            told = "weights" if self.weights else self.format
+            raise ValueError(f"{told} means nothing for an input of the model; formats are int8, int16 and fx32")
         if self.format in ("fp16", "fx32", "float") and (self.weights or self.activations):
             key = "weights" if self.weights else "activations"
             raise ValueError(f"{key} says how integers are scaled; {self.format} has no scale")

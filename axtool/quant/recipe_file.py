@@ -18,8 +18,11 @@ from axtool.plain_yaml import Plain, read_plain
 from axtool.quant.recipe import DEFAULT_PERCENTILE, REFINED, Bias, QuantRecipe, recipes_of
 from axtool.quant.recipe_entry import MOST_PATTERNS, Activations, Entry, Ranged, Strict, Weights, listed, number
 from axtool.quant.widen import MOST_CYCLES, MOST_DB, Budget
+from axtool.types import Precision
 
 SCHEMA: Literal["axtool.quant/1"] = "axtool.quant/1"
+Wider = Literal["int16", "fp16", "fx32"]  # what a budget may be spent on
+DEFAULT_CYCLES = 0.05  # of a budget that says formats only
 LEVELS = ("plain", "default", "everything")  # the recipe files of -O 0, 1, 2
 MOST_WAYS, MOST_ENTRIES = 32, 1000
 
@@ -45,16 +48,25 @@ class Way(Ranged):
 
 
 class Allowed(Strict):
-    """What tensors in int16 may cost, and what they are to reach: as `Budget`."""
+    """What wider formats may cost, and what they are to reach: as `Budget`. With `formats` alone, a twentieth of the
+    cycles where the command line does not say.
+    """
 
     sqnr_db: Annotated[float, Field(gt=0, le=MOST_DB), BeforeValidator(number)] | None = None
     cycles: Annotated[float, Field(ge=0, le=MOST_CYCLES), BeforeValidator(number)] | None = None
+    formats: Annotated[list[Wider], Field(min_length=1), BeforeValidator(listed)] | None = None
 
     @model_validator(mode="after")
     def _some(self) -> Allowed:
-        if self.sqnr_db is None and self.cycles is None:
-            raise ValueError("want sqnr_db, cycles (0.05 is 5 % more), or both")
+        if self.sqnr_db is None and self.cycles is None and self.formats is None:
+            raise ValueError("want sqnr_db, cycles (0.05 is 5 % more), formats, or several")
         return self
+
+    @property
+    def budget(self) -> Budget:
+        """The same as a value of the quantizer."""
+        cycles = DEFAULT_CYCLES if self.sqnr_db is None and self.cycles is None else self.cycles
+        return Budget(self.sqnr_db, cycles, tuple(self.formats or ("int16",)))
 
 
 class Widened(Strict):
@@ -63,6 +75,16 @@ class Widened(Strict):
     """
 
     tensor: str
+    sqnr_db: float
+    cycles_added: float
+
+
+class Mixed(Strict):
+    """Nodes, by their first outputs, that got another format under the budget; `node` is the name of the first."""
+
+    format: Wider
+    node: str
+    outputs: list[str]
     sqnr_db: float
     cycles_added: float
 
@@ -86,11 +108,15 @@ class ResolvedEntry(Strict):
 
 
 class Resolved(Strict):
-    """What a compile found: the way that was kept (none where nothing was tried), and what the entries meant."""
+    """What a compile found: the way that was kept (none where nothing was tried), what entries meant, and what nodes
+    compute in that is neither int8 nor int16, by first output.
+    """
 
     kept: Kept | None = None
     layers: list[ResolvedEntry] = Field(default_factory=list)
     int16: list[Widened] = Field(default_factory=list)
+    mixed: list[Mixed] = Field(default_factory=list)
+    precision: dict[str, Precision] = Field(default_factory=dict)
 
 
 class RecipeFile(Strict):
@@ -131,13 +157,13 @@ class RecipeFile(Strict):
 
     @property
     def allowed(self) -> Budget:
-        """The budget of tensors in int16; an empty one where nothing is to be widened."""
-        return Budget() if self.budget is None else Budget(self.budget.sqnr_db, self.budget.cycles)
+        """The budget of wider formats; an empty one where nothing is to be widened."""
+        return Budget() if self.budget is None else self.budget.budget
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `recipe_from_dict` makes an equal recipe of."""
         values = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"resolved"})
-        return {key: value for key, value in values.items() if value not in ("", [])}
+        return {key: value for key, value in values.items() if value != "" and (key, value) != ("layers", [])}
 
 
 def load_recipe(name_or_path: str | Path) -> RecipeFile:
@@ -213,10 +239,13 @@ def chosen_recipe(
 
 
 def _with_budget(made: RecipeFile, budget: Budget, recipe: str | None) -> RecipeFile:
-    if recipe is not None and made.budget is not None:
+    own = made.budget
+    if recipe is not None and own is not None and (own.sqnr_db is not None or own.cycles is not None):
         raise UsageError(
             f"--recipe {recipe} has a budget, and the command line another one",
             hint="leave out --budget-sqnr and --budget-cycles, or take 'budget' out of the file",
             code="bad-option",
         )
-    return made.model_copy(update={"budget": Allowed(sqnr_db=budget.sqnr_db, cycles=budget.cycles)})
+    formats = None if own is None else own.formats
+    allowed = Allowed(sqnr_db=budget.sqnr_db, cycles=budget.cycles, formats=formats)
+    return made.model_copy(update={"budget": allowed})

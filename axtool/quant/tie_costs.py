@@ -47,7 +47,7 @@ def tie_costs(
     costs = []
     for site in sites:
         whole = numbers.formats.get(site.outputs[0])
-        if whole is None:
+        if whole is None or not whole.scale:  # fx32 and fp16 have no steps to lose
             continue
         source = moved(site)
         if source is not None:

@@ -190,7 +190,7 @@ def _to_channels(site: Site, weights: NDArray[np.float64]) -> NDArray[np.float64
     return weights.reshape(weights.shape[0], -1)
 
 
-def from_channels(site: Site, values: NDArray[np.int8]) -> NDArray[np.int8]:
+def from_channels(site: Site, values: NDArray[Any]) -> NDArray[Any]:
     """(cout, k) -> the layout of `Weights.values`: the inverse of `channel_weights`.
 
     Leading ones of MatMul weights are gone: (k, n).

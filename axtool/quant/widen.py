@@ -1,4 +1,4 @@
-"""Which tensors to keep in int16: by what each is worth on samples that were held back, and what it costs in cycles.
+"""What to keep in a wider format: by what each is worth on samples that were held back, and what it costs in cycles.
 
 Each candidate is tried alone; then they are taken in the order of their worth, as long as the figure rises and the
 cycles allow it. What two tensors are worth together is measured, not added up: errors may cancel.
@@ -23,10 +23,13 @@ Costed = Callable[[frozenset[str]], int]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`sqnr_db`: widen until the figure reaches it. `cycles`: by which share the modelled cycles may grow."""
+    """`sqnr_db`: widen until the figure reaches it. `cycles`: by which share the modelled cycles may grow. `formats`:
+    what it may be spent on, of int16 (tensors), fp16 and fx32 (nodes).
+    """
 
     sqnr_db: float | None = None
     cycles: float | None = None
+    formats: tuple[str, ...] = ("int16",)
 
     def __bool__(self) -> bool:
         return self.sqnr_db is not None or self.cycles is not None
@@ -34,15 +37,26 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One tensor that became int16: the figure in dB and the share of cycles added, with all before it."""
+    """One tensor that became int16, or `nodes` (their first outputs, behind the first one's name) that became another
+    `format`: the figure in dB and the share of cycles added, with all before it.
+    """
 
     tensor: str
     sqnr_db: float
     cycles: float
+    format: str = "int16"
+    nodes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Plain values: hundredths of a decibel, cycles in ten-thousandths of those in int8."""
-        return {"tensor": self.tensor, "sqnr_db": round(self.sqnr_db, 2), "cycles_added": round(self.cycles, 4)}
+        figures = {"sqnr_db": round(self.sqnr_db, 2), "cycles_added": round(self.cycles, 4)}
+        if not self.nodes:
+            return {"tensor": self.tensor, **figures}
+        return {"format": self.format, "node": self.tensor, "outputs": list(self.nodes), **figures}
+
+    def __str__(self) -> str:
+        more = f" and {len(self.nodes) - 1} more" if len(self.nodes) > 1 else ""
+        return f"'{self.tensor}'{more} in {self.format}: {self.sqnr_db:.2f} dB, {100 * self.cycles:+.2f}% of cycles"
 
 
 def budget_of(sqnr_db: float | None, cycles: str | None) -> Budget:
@@ -128,13 +142,13 @@ def _missed(budget: Budget, steps: Sequence[Step], reached: float) -> NumericsEr
             hint="calibrate with samples that it answers to, or leave out --budget-sqnr",
             code="budget-not-met",
         )
-    tensors = plural(len(steps), "tensor")
+    mixed = any(step.nodes for step in steps)
+    changed = plural(len(steps), "change of format") if mixed else f"{plural(len(steps), 'tensor')} in int16"
     within = "" if budget.cycles is None else f" within {budget.cycles:+.1%} of cycles"
     cost = f" for {steps[-1].cycles:+.1%} of cycles" if steps else ""
     return NumericsError(
-        f"an SQNR of {budget.sqnr_db:g} dB is out of reach{within}: the best is {reached:.1f} dB "
-        f"with {tensors} in int16{cost}",
+        f"an SQNR of {budget.sqnr_db:g} dB is out of reach{within}: the best is {reached:.1f} dB with {changed}{cost}",
         hint=f"ask for less (--budget-sqnr {max(int(reached), 1)}), try -O 2, or calibrate with more samples",
         code="budget-not-met",
-        details=[f"'{step.tensor}': {step.sqnr_db:.2f} dB, {step.cycles:+.2%} of cycles" for step in steps],
+        details=[str(step) for step in steps],
     )

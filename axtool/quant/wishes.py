@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from axtool.errors import UsageError
 from axtool.graph.split import Wishes
@@ -16,7 +17,7 @@ from axtool.ops.precisions import FOLLOWING, why_not_precise
 from axtool.quant.matches import hits
 from axtool.quant.recipe_file import RecipeFile
 from axtool.target import Target
-from axtool.types import Site
+from axtool.types import Precision, Site
 
 log = logging.getLogger("axtool")
 
@@ -30,10 +31,10 @@ class Precisions:
     model. What is asked for nowhere is int8.
     """
 
-    sites: Mapping[int, str] = field(default_factory=dict)
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    sites: Mapping[int, Precision] = field(default_factory=dict)
+    inputs: Mapping[str, Precision] = field(default_factory=dict)
 
-    def by_output(self, sites: Sequence[Site]) -> dict[str, str]:
+    def by_output(self, sites: Sequence[Site]) -> dict[str, Precision]:
         """The same by the first output of a node, or the name of an input."""
         return {**self.inputs, **{sites[at].outputs[0]: kind for at, kind in self.sites.items()}}
 
@@ -47,8 +48,8 @@ def precision_of(
     has, with a warning. Raises UsageError as `hits`, for a format that the target lacks, and for an entry none of whose
     nodes has its format.
     """
-    chosen: dict[int, str] = {}
-    entered: dict[str, str] = {}
+    chosen: dict[int, Precision] = {}
+    entered: dict[str, Precision] = {}
     for number, (entry, hit) in enumerate(zip(recipe.layers, hits(recipe, sites, inputs), strict=True), 1):
         kind = entry.format
         if kind is None:
@@ -62,12 +63,23 @@ def precision_of(
             else:
                 chosen[at] = kind
         made = {name for at in hit.nodes for name in sites[at].outputs}
-        entered |= {name: kind for name in hit.tensors if name in inputs and name not in made and kind != "float"}
+        if kind != "float":
+            entered |= {name: kind for name in hit.tensors if name in inputs and name not in made}
     return Precisions(chosen, entered)
 
 
-def wishes(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str], target: Target | None = None) -> Wishes:
-    """The nodes that the recipe wants in float, on the host, and in a format of the device. Raises as `hits`."""
+def wishes(
+    file: RecipeFile,
+    sites: Sequence[Site],
+    inputs: Sequence[str],
+    target: Target | None = None,
+    stored: Mapping[str, Precision] = MappingProxyType({}),
+) -> Wishes:
+    """The nodes that the recipe wants in float, on the host, and in a format of the device.
+
+    `stored` are precisions that ranges come with, by first output and by input: they hold where the recipe has none.
+    Raises as `precision_of`.
+    """
     host: dict[int, Reason] = {}
     device: set[int] = set()
     for number, (entry, hit) in enumerate(zip(file.layers, hits(file, sites, inputs), strict=True), 1):
@@ -79,7 +91,11 @@ def wishes(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str], targe
                 host[at] = Reason(rule, "", "Nothing to do, or take that entry out of the recipe.")
             else:
                 device.add(at)
-    return Wishes(host, frozenset(device))
+    asked = precision_of(sites, file, inputs, target)
+    entered = {name: stored[name] for name in inputs if name in stored}
+    kept = {at: stored[site.outputs[0]] for at, site in enumerate(sites) if site.outputs[0] in stored}
+    kept = {at: kind for at, kind in kept.items() if at not in host and at not in device}
+    return Wishes(host, frozenset(device), {**kept, **asked.sites}, {**entered, **asked.inputs})
 
 
 def _able(sites: Sequence[Site], nodes: Sequence[int], kind: str, source: str, target: Target | None) -> list[int]:

@@ -55,6 +55,7 @@ def compiled_document(
             **{key: artefact.quantization.get(key) for key in ("method", "samples", "bias_corrected", "trials")},
             "recipe": recipe.get("name", ""),
             "int16": recipe.get("resolved", {}).get("int16", []),
+            "mixed": recipe.get("resolved", {}).get("mixed", []),
         },
         "layers": artefact.quantization.get("layers"),
         "elapsed_s_measured": elapsed_s,
@@ -86,7 +87,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}{tried(calibration['trials'])}",
             *([f"  recipe      {calibration['recipe']}"] if calibration["recipe"] != "default" else []),
-            *(f"  {head:<11} {text}" for head, text in widened_lines(calibration["int16"])),
+            *(f"  {head:<11} {text}" for head, text in widened_lines(calibration["int16"], calibration["mixed"])),
             *(f"  {head:<11} {text}" for head, text in worst_lines(document["layers"])),
             f"  modelled    {device['cycles_modelled']:,} cycles, {seconds(device['latency_ms_modelled'] / 1e3)}"
             f"{_together(device)}",
@@ -115,14 +116,25 @@ def tried(trials: Sequence[Mapping[str, Any]]) -> str:
     return f"{told}; {', '.join(gains)})" if gains else f"{told})"
 
 
-def widened_lines(steps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """(head, text) of the line that says which tensors became int16 under a budget, what for and what it costs."""
-    if not steps:
-        return []
-    names = ", ".join(f"'{step['tensor']}'" for step in steps[:3]) + (", …" if len(steps) > 3 else "")
-    last = steps[-1]
-    reached = f"{last['sqnr_db']:.1f} dB on samples held back, {last['cycles_added']:+.1%} of modelled cycles"
-    return [("int16", f"{plural(len(steps), 'tensor')}: {names}; {reached}")]
+def widened_lines(steps: Sequence[Mapping[str, Any]], mixed: Sequence[Mapping[str, Any]] = ()) -> list[tuple[str, str]]:
+    """(head, text) of the lines that say what a budget bought: tensors in int16, nodes in fp16 and fx32, and what was
+    reached at what cost.
+    """
+    lines = []
+    if steps:
+        names = ", ".join(f"'{step['tensor']}'" for step in steps[:3]) + (", …" if len(steps) > 3 else "")
+        lines.append(("int16", f"{plural(len(steps), 'tensor')}: {names}"))
+    for kind in sorted({step["format"] for step in mixed}):
+        mine = [step for step in mixed if step["format"] == kind]
+        count = len({name for step in mine for name in step["outputs"]})
+        names = ", ".join(f"'{step['node']}'" for step in mine[:3]) + (", …" if len(mine) > 3 else "")
+        lines.append((kind, f"{plural(count, 'node')}: {names}"))
+    if lines:
+        last = max((*steps, *mixed), key=lambda step: step["sqnr_db"])
+        reached = f"{last['sqnr_db']:.1f} dB on samples held back, {last['cycles_added']:+.1%} of modelled cycles"
+        head, text = lines[-1]
+        lines[-1] = (head, f"{text}; {reached}")
+    return lines
 
 
 def worst_lines(layers: Mapping[str, Any] | None) -> list[tuple[str, str]]:

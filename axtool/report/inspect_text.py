@@ -148,9 +148,24 @@ def _recipe(recipe: Mapping[str, Any] | None) -> list[str]:
         says += [f"range {entry['range'][0]:g} to {entry['range'][1]:g}"] if "range" in entry else []
         says += [entry.get("method", "percentile")] if "method" in entry or "percentile" in entry else []
         says += [f"{entry['percentile']:g}"] if "percentile" in entry else []
+        says += scales_said(entry)
+        if not (hit["nodes"] or hit["tensors"]):
+            lines.append(f"          {' '.join(says)}: no node")
+            continue
         what = plural(len(hit["nodes"]), "node") if hit["nodes"] else "input"
         lines.append(f"          {' '.join(says)}: {what} ({_shortened(hit['nodes'] or hit['tensors'])})")
-    return lines + [f"  {head:<7} {text}" for head, text in widened_lines(recipe["resolved"].get("int16", ()))]
+    bought = recipe["resolved"]
+    told = widened_lines(bought.get("int16", ()), bought.get("mixed", ()))
+    return lines + [f"  {head:<7} {text}" for head, text in told]
+
+
+def scales_said(entry: Mapping[str, Any]) -> list[str]:
+    """What an entry of a recipe says of scales and turns, in words."""
+    says = [f"weights per {entry['weights']['granularity']}"] if "weights" in entry else []
+    if style := entry.get("activations"):
+        says.append("symmetric" if style["symmetric"] else "asymmetric")
+        says += ["but after Relu"] if style["asymmetric_after_relu"] else []
+    return says + ([f"in turn {entry['turn']}"] if "turn" in entry else [])
 
 
 def _shortened(names: Sequence[str], shown: int = 3) -> str:

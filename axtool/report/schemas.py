@@ -53,6 +53,16 @@ class Int16Step(Part):
     cycles_added: float = Field(description="Share of the cycles of int8 that came on top; modelled.")
 
 
+class MixedStep(Part):
+    """Nodes that a budget bought another format for, the figures with all steps before it."""
+
+    format: Literal["int16", "fp16", "fx32"]
+    node: str = Field(description="Name of the first one.")
+    outputs: list[str] = Field(description="First outputs of all of them.")
+    sqnr_db: float = Field(description="Mean over the outputs, on samples held back from calibration; measured.")
+    cycles_added: float = Field(description="Share of the cycles of int8 that came on top; modelled.")
+
+
 class Calibration(Part):
     method: str = Field(description="The recipe that was kept, or where the ranges came from.")
     samples: int = Field(description="0 where ranges were given.")
@@ -60,6 +70,7 @@ class Calibration(Part):
     trials: list[RecipeTrial] = Field(description="Every recipe that was tried; empty where there was no choice.")
     recipe: str = Field(description="Name of the recipe file, or of the options, that said what is tried.")
     int16: list[Int16Step] = Field(description="Tensors that a budget widened, in the order in which they were.")
+    mixed: list[MixedStep] = Field(description="Nodes that a budget moved to fp16 or fx32, likewise.")
 
 
 class Placed(Part):

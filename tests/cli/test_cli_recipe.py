@@ -357,3 +357,46 @@ def test_of_many_stages_the_first_are_shown_and_the_rest_counted(work: Path) -> 
     assert (
         "device | host | device | … (12 stages, 6 of them on the device); host: 6 Relu" in axtool("info", "m.axm").out
     )
+
+
+def test_an_entry_scales_the_tensors_of_its_nodes_only(net: Path, work: Path) -> None:
+    recipe(work, [{"match": {"op": "Add"}, "activations": {"symmetric": True}}])
+    compiled(net, "--recipe", "mine.yaml", "-q")
+    assert formats()["s"].zero_point == (0,)
+    assert formats()["x"].zero_point != (0,)
+
+
+def test_what_a_relu_makes_keeps_all_its_steps_where_all_else_is_symmetric(net: Path, work: Path) -> None:
+    recipe(work, [], activations={"symmetric": True, "asymmetric_after_relu": True})
+    compiled(net, "--recipe", "mine.yaml", "-q")
+    assert {name: fmt.zero_point for name, fmt in formats().items() if name in ("x", "r", "s")} == {
+        "x": (0,), "r": (-128,), "s": (0,),
+    }  # fmt: skip
+
+
+def test_a_later_turn_is_another_range_and_saved_ranges_keep_it(net: Path, work: Path) -> None:
+    early = [{"match": {"op": "Relu"}, "range": [0, 0.1]}]
+    recipe(work, early, "early.yaml")
+    recipe(work, [*early, {"match": {"op": "Add"}, "turn": 2}], "late.yaml")
+    compiled(net, "--recipe", "early.yaml", "-O", "0", "-q")
+    seen = formats()["s"]
+    compiled(net, "--recipe", "late.yaml", "-O", "0", "-q", "--save-ranges", "r.json")
+    clipped, program = formats()["s"], axm.read(Path("m.axm")).device_stages[0].plan.program
+    assert clipped.scale[0] < seen.scale[0] / 2
+    ran = axtool("compile", net, "--ranges", "r.json", "-o", "n.axm", "-O", "0")
+    assert ran.code == 0, ran.err
+    assert axm.read(Path("n.axm")).device_stages[0].plan.program.tensors == program.tensors
+
+
+def test_an_entry_that_may_mean_nothing_is_no_fault(net: Path, work: Path) -> None:
+    layers = [{"match": {"op": "Softmax"}, "format": "fx32", "optional": True}]
+    recipe(work, layers)
+    compiled(net, "--recipe", "mine.yaml", "-q")
+    assert "fx32: no node" in axtool("info", "m.axm").out
+
+
+def test_a_format_that_the_chip_lacks_is_refused_before_calibration(net: Path, work: Path) -> None:
+    recipe(work, [{"match": {"op": "Gemm"}, "format": "fp16"}])
+    ran = axtool("compile", net, "--calib", "nowhere.npz", "--recipe", "mine.yaml", "--target", "metis")
+    assert ran.code == 2
+    assert "asks for fp16, which metis does not have: its formats are int8" in ran.err

@@ -159,7 +159,22 @@ WRONG: dict[str, tuple[str, str]] = {
         "layers: [{match: {op: Conv, except: {}}, format: fp16}]",
         "layers[0].match.except: want op, name, or both",
     ),
-    "a match of nothing": ("layers: [{match: {}, format: int8}]", "line 2: layers[0].match: want op, name or region"),
+    "a match of nothing": (
+        "layers: [{match: {}, format: int8}]",
+        "line 2: layers[0].match: want op, name, region or inputs",
+    ),
+    "inputs beside an op": (
+        "layers: [{match: {inputs: true, op: Conv}, format: fx32}]",
+        "layers[0].match: inputs stands alone: inputs of the model are no nodes",
+    ),
+    "an input on the host": (
+        "layers: [{match: {inputs: true}, format: float}]",
+        "layers[0]: float means nothing for an input of the model; formats are int8, int16 and fx32",
+    ),
+    "a budget of nothing": (
+        "budget: {}",
+        "line 2: budget: want sqnr_db, cycles (0.05 is 5 % more), formats, or several",
+    ),
     "no match": ("layers: [{format: int8}]", "line 2: layers[0].match: missing"),
     "a region of nothing": ("layers: [{match: {region: {}}, format: int8}]", "want from, to, or both"),
     "an entry that says nothing": ("layers: [{match: {op: Conv}}]", "line 2: layers[0]: says nothing: want format"),
