@@ -224,10 +224,10 @@ class CostModel:
         """
         kh, kw = layer.attrs["kernel"]
         costs, tile = self._costs, job.tile
-        loads = needed(job, 0).n * kh * kw
+        loads = int(needed(job, 0).n * kh * kw)
         start = loads * self._tiles(tile) * costs["gather"]
         written = 0 if OUTPUT in inside else self._box_bytes(tile) / self.target.memory.ocm_bytes_per_cycle
-        return int(ceil(start + loads * tile.h * tile.w * costs["gather_per_element"] + written))
+        return ceil(start + loads * tile.h * tile.w * costs["gather_per_element"] + written)
 
     def _packed(self, at: int, layer: Layer, tile: Tile, port_bytes: int) -> Cost:
         """A pass of space-to-depth that reads blocks packed: a copy by tiles; none where a MAC layer reads it so."""
