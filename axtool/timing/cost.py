@@ -199,7 +199,8 @@ class CostModel:
             case "add" | "mul" | "lut" | "requantize":
                 each = costs[op]
             case "resize_linear":
-                each = costs["resize"] if max(layer.attrs["factor"]) == 2 else costs["resize_general"] or costs["resize"]
+                general = costs["resize_general"] or costs["resize"]
+                each = costs["resize"] if max(layer.attrs["factor"]) == 2 else general
             case "max_pool" | "avg_pool":
                 kernel = layer.attrs["kernel"]
                 each = costs["pool_tap"] * kernel[0] * kernel[1] + costs["requantize"] * (op == "avg_pool")
