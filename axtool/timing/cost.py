@@ -135,7 +135,7 @@ class CostModel:
             return self._product(job, port_bytes, port)
         compute, pipelined = self._compute(layer, tile, part), self.target.engines.pipelined
         if layer.op in COPIES or layer.op in GATHERS:
-            port = max(port, self._moved(layer, tile)) if port else 0  # no copy is faster than the port
+            port = max(port, self._moved(layer, at, tile)) if port else 0  # no copy is faster than the port
             exposed = port
         else:
             exposed = max(0, port - compute)
@@ -210,9 +210,12 @@ class CostModel:
                 each = 0.0
         return ceil(self._tiles(tile) * (tile.n // out_bytes(layer.attrs)) * each)
 
-    def _moved(self, layer: Layer, tile: Tile) -> int:
+    def _moved(self, layer: Layer, at: int, tile: Tile) -> int:
         """Cycles of a copy by whole tiles, or of a gather by elements."""
         costs, elements = self._costs, tile.h * tile.w * tile.n
+        (_, _, before), after = self._dims[at][0][0], self._dims[at][1][2]
+        if layer.op == "reshape" and before == after:  # a line of tokens becomes a map, or back: by tiles
+            return ceil(elements / KIB * costs["copy_per_kib"])
         if layer.op in GATHERS or (layer.op == "slice" and set(layer.attrs["step"]) != {1}):
             lines = ceil(elements / self._array_pixels)
             return ceil(lines * costs["gather"] + elements * costs["gather_per_element"])
