@@ -55,6 +55,7 @@ def compile_command(
     ] = None,
     target: o.Target = "qc-u-1d7-16mb",
     directives: o.Directives = None,
+    custom_ops: o.CustomOps = None,
     calib: Annotated[
         list[str] | None,
         typer.Option(

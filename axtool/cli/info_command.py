@@ -20,6 +20,7 @@ def info_command(
     target: o.Target = "qc-u-1d7-16mb",
     input_shape: o.InputShape = None,
     dim: o.Dim = None,
+    custom_ops: o.CustomOps = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,

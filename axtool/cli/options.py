@@ -17,6 +17,17 @@ PREPARE = "How images become inputs"
 GRAPH = "Shapes and graph"
 SCALE_HELP = "Pixel values times this first: 1/255, or 1 where a mean or std above 2 is in 0..255 units."
 
+CUSTOM_HELP = "A Python file of your own device ops (docs/custom-ops.md). It is run: give only files you trust."
+
+
+def _load_custom(paths: list[Path] | None) -> list[Path] | None:
+    if paths:
+        from axtool.custom import load_files
+
+        load_files(paths)
+    return paths
+
+
 Target = Annotated[str, typer.Option("--target", "-t", help="A chip of configs/targets by name, or a YAML file.")]
 InputShape = Annotated[
     list[str] | None,
@@ -30,6 +41,10 @@ SOURCE_HELP = "Your file of a model that does not come with axtool; `axzoo info`
 Source = Annotated[Path | None, typer.Option("--source", metavar="FILE.onnx", help=SOURCE_HELP)]
 DIRECTIVES_HELP = "A YAML file that fixes tiles, buffers, prefetch or residency of layers for the planner."
 Directives = Annotated[Path | None, typer.Option("--directives", metavar="FILE", help=DIRECTIVES_HELP)]
+CustomOps = Annotated[
+    list[Path] | None,
+    typer.Option("--custom-ops", metavar="FILE.py", help=CUSTOM_HELP, callback=_load_custom, show_default=False),
+]
 Permissive = Annotated[
     bool,
     typer.Option("--permissive", help="Accept an op newer than the declared opset.", rich_help_panel=GRAPH),

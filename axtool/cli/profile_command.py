@@ -49,6 +49,7 @@ def profile_command(
         typer.Option("--trace", metavar="OUT.json", help="Write a timeline for Perfetto, a lane an engine."),
     ] = None,
     directives: o.Directives = None,
+    custom_ops: o.CustomOps = None,
     compare: Annotated[
         Path | None,
         typer.Option("--compare", metavar="OTHER", help="What OTHER (.axm, .onnx) takes more.", rich_help_panel=MORE),

@@ -42,6 +42,7 @@ def run_command(
         str, typer.Option("--isa", metavar="NAME", help="auto, portable, avx2, avxvnni, avx512vnni or neon_dot.")
     ] = "auto",
     postamble: p.Option = None,
+    custom_ops: o.CustomOps = None,
     target: o.Target = "qc-u-1d7-16mb",
     resize: o.Resize = None,
     mean: o.Mean = None,

@@ -80,6 +80,7 @@ def verify_command(
     preprocess: o.Preprocess = None,
     permissive: o.Permissive = False,
     fix_fp16: o.FixFp16 = False,
+    custom_ops: o.CustomOps = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,

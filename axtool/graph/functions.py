@@ -9,11 +9,20 @@ body it is: "8 0.176776692 masked".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from axtool.graph.pattern_text import parsed
+from axtool.ops import custom
+
+if TYPE_CHECKING:
+    import onnx
+
 DOMAIN = "ax"
+DOMAINS = (DOMAIN, custom.DOMAIN)  # of ops that carry their body
 
 
 def _normalize(inputs: str, last: str) -> str:
@@ -105,27 +114,35 @@ BODIES: dict[tuple[str, str], str] = {
 
 
 def attach(model: ir.Model) -> ir.Model:
-    """Give the model the body of each ax op it uses, and take away those it does not. Changes and returns `model`."""
-    used = {(node.op_type, node.overload) for node in model.graph.all_nodes() if node.domain == DOMAIN}
-    for identifier in [key for key in model.functions if key[0] == DOMAIN and key[1:] not in used]:
-        del model.functions[identifier]
+    """Give the model the body of each ax and custom op it uses, and take away those it does not. Changes and returns
+    `model`.
+    """
     opset = model.opset_imports.get("", 1)
+    _attach(model, DOMAIN, lambda op, overload: _proto(op, overload, opset))
+    ops = custom.known()
+    _attach(model, custom.DOMAIN, lambda op, overload: parsed(ops[op].body or ops[op].pattern, opset))
+    return model
+
+
+def _attach(model: ir.Model, domain: str, body: Callable[[str, str], onnx.FunctionProto]) -> None:
+    used = {(node.op_type, node.overload) for node in model.graph.all_nodes() if node.domain == domain}
+    for identifier in [key for key in model.functions if key[0] == domain and key[1:] not in used]:
+        del model.functions[identifier]
     for op, overload in sorted(used):
-        function = ir.from_proto(_proto(op, overload, opset))
+        function = ir.from_proto(body(op, overload))
         assert isinstance(function, ir.Function)
         model.functions[function.identifier()] = function
     if used:
-        model.opset_imports[DOMAIN] = 1
+        model.opset_imports[domain] = 1
         if any(overload for _, overload in used):
             model.ir_version = max(model.ir_version, 10)  # the first that knows overloads
         model.ir_version = max(model.ir_version, 8)  # the first that knows functions
     else:
-        model.opset_imports.pop(DOMAIN, None)
-    return model
+        model.opset_imports.pop(domain, None)
 
 
 @cache
-def _proto(op: str, overload: str, opset: int):  # type: ignore[no-untyped-def]
+def _proto(op: str, overload: str, opset: int) -> onnx.FunctionProto:
     import onnx.parser
 
     words = overload.split()

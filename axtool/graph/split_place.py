@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from axtool.ops import custom
 from axtool.ops.costs import macs
 from axtool.ops.limits import Reason
 from axtool.ops.moves import MOVES
@@ -77,7 +78,7 @@ def place(
     """
     reasons = list(limits)
     total = sum(macs(site) for site in graph.sites)
-    trimmed = any(site.op in CORE_OPS for site in graph.sites)
+    trimmed = any(_is_core(site) for site in graph.sites)
     device = {at for at, broken in enumerate(limits) if not broken}
     while True:
         kept = device & set(precise)
@@ -100,7 +101,7 @@ def _tail(graph: Graph, device: set[int], precise: set[int]) -> set[int]:
     """Device nodes behind the last core op, or precise one, of their piece that do not belong to it."""
     leads: set[int] = set()  # a core op, or on the way to one without leaving the device
     for at in reversed(range(len(graph.sites))):
-        core = graph.sites[at].op in CORE_OPS or at in precise
+        core = _is_core(graph.sites[at]) or at in precise
         if at in device and (core or any(after in leads for after in graph.after[at])):
             leads.add(at)
     kept = set(leads)
@@ -110,6 +111,11 @@ def _tail(graph: Graph, device: set[int], precise: set[int]) -> set[int]:
             kept.add(at)
             precise = precise | {at} if moves else precise
     return device - kept
+
+
+def _is_core(site: Site) -> bool:
+    """What a device piece may end with: a user asked for a custom op, wherever it stands."""
+    return site.op in CORE_OPS or site.domain == custom.DOMAIN
 
 
 def _joins(graph: Graph, device: set[int]) -> set[int]:
@@ -158,7 +164,8 @@ def _fewer(graph: Graph, device: set[int]) -> set[int]:
     leaving = {name for at in left for name in _crossing(graph, at, left)}
     for at in reversed(range(len(graph.sites))):
         site = graph.sites[at]
-        if at not in left or site.op in STAYING or any(after in left for after in graph.after[at]):
+        staying = site.op in STAYING or site.domain == custom.DOMAIN
+        if at not in left or staying or any(after in left for after in graph.after[at]):
             continue
         made = {name for one in graph.before[at] if one in left for name in graph.sites[one].outputs}
         new = {name for name in site.inputs if name in made} - leaving

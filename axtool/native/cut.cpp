@@ -92,6 +92,11 @@ void cut_step(Step &step, int threads, Isa isa) {
   if (step.layer && (step.layer->op == Op::wide_conv || step.layer->op == Op::wide_depthwise))
     return cut_wide_mac(step, threads);
   if (step.layer && (step.layer->op == Op::matmul || step.layer->op == Op::attention)) return cut_products(step, threads);
+  if (step.layer && step.layer->op == Op::custom) {  // every piece would make all that it needs of the channels
+    const int64_t pieces = step.layer->get("whole") ? 1 : std::min<int64_t>(threads, std::max(t.h, t.w));
+    return t.h >= pieces ? cut_grid(step, ceil_div(t.h, pieces), t.w, t.n)
+                         : cut_grid(step, t.h, ceil_div(t.w, pieces), t.n);
+  }
   const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
   if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
   // of a row that is looked at as a whole the channels stay together

@@ -30,13 +30,19 @@ static int checked_threads(int threads) {
   return threads;
 }
 
-Engine::Engine(const Rows &layers, const Rows &commands, const Sizes &sizes, int threads, Isa isa, bool merge)
+Engine::Engine(const Rows &layers, const Rows &commands, const Sizes &sizes, int threads, Isa isa, bool merge,
+               const std::map<int64_t, Function> &functions)
     : sizes_(sizes), isa_(isa), merge_(merge), team_(checked_threads(threads)) {
   for (int64_t size : sizes.bytes)
     if (size < 0 || size > kMaxBytes) throw Refusal("a memory of " + std::to_string(size) + " bytes");
-  layers_ = decode_rows<Layer>(layers, "layer", [](const int64_t *row, int64_t length) {
+  layers_ = decode_rows<Layer>(layers, "layer", [&functions](const int64_t *row, int64_t length) {
     Layer layer = decode_layer(row, length);
     check_layer(layer);
+    if (layer.op == Op::custom) {
+      const auto found = functions.find(layer.get("id"));
+      want(found != functions.end() && found->second, "custom: there is no function for the id ", layer.get("id"));
+      layer.function = found->second;
+    }
     return layer;
   });
   commands_ = decode_rows<Command>(commands, "command", [this](const int64_t *row, int64_t length) {

@@ -24,8 +24,9 @@ struct Memory {
 
 class Engine {
  public:
-  // Throws std::invalid_argument with the number of the row and the reason.
-  Engine(const Rows &layers, const Rows &commands, const Sizes &sizes, int threads, Isa isa, bool merge);
+  // Throws std::invalid_argument with the number of the row and the reason. `functions` are those of custom ops, by id.
+  Engine(const Rows &layers, const Rows &commands, const Sizes &sizes, int threads, Isa isa, bool merge,
+         const std::map<int64_t, Function> &functions);
 
   // Run every command. taps[i] is copied, as rows of (w, n) bytes without gaps, to outs[i]. What is in `ocm` afterwards
   // is unspecified unless the engine was made with merge = false. One run at a time; others wait.

@@ -14,7 +14,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace axtool;
 
-constexpr int kAbiVersion = 1;  // raised when the arguments below change
+constexpr int kAbiVersion = 2;  // raised when the arguments below change
 
 using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -164,13 +164,16 @@ NB_MODULE(_native, m) {
       .def(
           "__init__",
           [](Engine *self, Integers layers, Integers layer_offsets, Integers commands, Integers command_offsets,
-             nb::dict sizes, int threads, const std::string &isa, bool merge) {
+             nb::dict sizes, int threads, const std::string &isa, bool merge, const nb::dict &functions) {
             const Sizes bytes{{size_of(sizes, "ext"), size_of(sizes, "ocm")}};
+            std::map<int64_t, Function> known;
+            for (const auto &[id, address] : functions)
+              known[nb::cast<int64_t>(id)] = reinterpret_cast<Function>(nb::cast<uintptr_t>(address));
             new (self) Engine(rows_of(layers, layer_offsets), rows_of(commands, command_offsets), bytes, threads,
-                              isa_of(isa), merge);
+                              isa_of(isa), merge, known);
           },
           "layers"_a, "layer_offsets"_a, "commands"_a, "command_offsets"_a, "sizes"_a, "threads"_a = 1, "isa"_a = "auto",
-          "merge"_a = true)
+          "merge"_a = true, "functions"_a = nb::dict())
       .def("run", &run, "ext"_a, "ocm"_a, "taps"_a = nb::none(),
            "Run every command over the two memories; ValueError for what does not fit.")
       .def(

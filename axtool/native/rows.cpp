@@ -54,6 +54,7 @@ const std::vector<OpFields> &op_fields() {
       {"softmax", {{"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}, {"form", 1}}},
       {"layer_norm",
        {{"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}, {"eps_m", 1}, {"eps_e", 1}, {"form", 1}}},
+      {"custom", {{"id", 1}, {"whole", 1}, {"count", 1}, {"boxes", -1}}},
   };
   return table;
 }
@@ -69,7 +70,7 @@ int64_t Layer::get(const char *field, int index) const {
 
 Layer decode_layer(const int64_t *row, int64_t length) {
   want(length >= 7 && row[0] >= 0 && row[0] < int64_t(op_fields().size()), "not a layer row");
-  Layer layer{Op(row[0]), {row[1], row[2], row[3]}, {row[4], row[5], row[6]}, {row + 7, row + length}};
+  Layer layer{Op(row[0]), {row[1], row[2], row[3]}, {row[4], row[5], row[6]}, {row + 7, row + length}, nullptr};
   for (int i = 1; i < 7; ++i) want(row[i] >= 1 && row[i] < kMaxExtent, "dims must be 1..", kMaxExtent - 1);
   int64_t fixed = 0;
   bool rest = false;

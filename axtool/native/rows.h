@@ -12,7 +12,7 @@ namespace axtool {
 enum class Op : int {
   conv, depthwise, conv_transpose, add, mul, concat, requantize, slice, pad, max_pool, avg_pool, resize_nearest,
   resize_linear, lut, transpose, reshape, depth_to_space, space_to_depth, wide_conv, wide_depthwise, wide_add, wide_mul,
-  wide_requantize, wide_lut, wide_avg_pool, matmul, attention, softmax, layer_norm
+  wide_requantize, wide_lut, wide_avg_pool, matmul, attention, softmax, layer_norm, custom
 };
 enum class Kind : int { compute, load, store, move };
 
@@ -26,10 +26,15 @@ struct OpFields {
 };
 const std::vector<OpFields> &op_fields();  // indexed by Op
 
+// What computes a custom op: boxes in one piece, their (h, w, c) and that of the output, the numbers. 0, or what failed.
+using Function = int32_t (*)(const int8_t *const *inputs, int64_t input_count, const int64_t *dims,
+                             const uint8_t *numbers, int64_t number_bytes, int8_t *output);
+
 struct Layer {
   Op op;
   Dims in, out;  // of the first input and of the output
   std::vector<int64_t> values;
+  Function function = nullptr;  // of a custom op
 
   const char *name() const { return op_fields()[size_t(op)].name; }
   int64_t get(const char *field, int index = 0) const;

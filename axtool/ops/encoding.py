@@ -89,12 +89,15 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # epsilon in the units of the row's squares. form, added up: 1 the inverse root by logarithm and exponential,
         # without it a root and divisions; 2 the mean by sums of 32 bits (the same bits either way).
         "layer_norm": ("f", "out_zp", "lo", "hi", "eps_m", "eps_e", "form"),
+        # A user's op (`axtool.ops.custom`). reads: up to 3 tensors, numbers of `count` bytes. boxes: h, w, c of each
+        # tensor. whole 0: a box needs all channels of its own pixels (of single rows and columns those); 1: everything.
+        "custom": ("id", "whole", "count", "boxes"),
     }
 )  # fmt: skip
 WIDTHS: Mapping[str, int] = MappingProxyType(
     {
         "kernel": 2, "stride": 2, "dilation": 2, "pad": 2, "pad_end": 2, "a": 3, "b": 3, "parts": -1,
-        "start": 3, "step": 3, "before": 3, "factor": 2, "perm": 3,
+        "start": 3, "step": 3, "before": 3, "factor": 2, "perm": 3, "boxes": -1,
     }
 )  # fmt: skip
 

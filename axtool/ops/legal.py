@@ -9,6 +9,7 @@ from typing import Any
 
 from axtool.ops.arithmetic import LIMITS
 from axtool.ops.boxes import Dims
+from axtool.ops.custom import MOST_INPUTS
 from axtool.ops.elements import in_bytes, is_sized, is_wide, narrow, out_bytes
 
 LARGEST = 2**31 - 1
@@ -154,6 +155,8 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
             if not 0 <= a["mode"] <= 1:
                 yield f"mode {a['mode']} is not 0..1"
             yield from _blocks(in_dims, out_dims, a["block"])
+        case "custom":
+            yield from _custom(in_dims, out_dims, a)
         case "space_to_depth":
             yield from _blocks(out_dims, in_dims, a["block"])
 
@@ -238,6 +241,20 @@ def _concat(in_dims: Dims, out_dims: Dims, axis: int, parts: tuple[int, ...]) ->
     for _, zp, m, f in zip(*(parts[start::4] for start in range(4)), strict=True):
         if not (-128 <= zp <= 127 and 0 <= m <= LARGEST and 0 <= f <= 31):
             yield f"part (zp {zp}, m {m}, f {f}) is not a format"
+
+
+def _custom(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    dims = [tuple(a["boxes"][at : at + 3]) for at in range(0, len(a["boxes"]), 3)]
+    if a["whole"] not in (0, 1) or a["count"] < 1:
+        yield f"whole {a['whole']}, count {a['count']}: want 0 or 1, and a byte at least"
+    if not 1 <= len(dims) <= MOST_INPUTS or len(dims[-1]) != 3 or not all(1 <= n < MOST_SIZE for n in a["boxes"]):
+        yield f"boxes {a['dims']} are not those of 1 to {MOST_INPUTS} inputs"
+        return
+    yield from _same(dims[0], in_dims)
+    if not a["whole"] and any(
+        size not in (1, out) for one in dims for size, out in zip(one[:2], out_dims, strict=False)
+    ):
+        yield f"inputs of {dims} have other pixels than {out_dims}"
 
 
 def _blocks(deep: Dims, wide: Dims, block: int) -> Iterator[str]:

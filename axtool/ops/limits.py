@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from axtool.errors import nearest
 from axtool.ops import (
+    custom,
     limits_attention,
     limits_chosen_mac,
     limits_chosen_moves,
@@ -53,6 +54,8 @@ class ManualRow:
 
 def why_not(site: Site, target: Target) -> tuple[Reason, ...]:
     """Each broken rule with what was seen; empty when the device can run the node."""
+    if site.domain == custom.DOMAIN:
+        return _broken(REGISTRY.every, site, target) or _of_custom(site, target)
     if site.domain not in DOMAINS or site.op not in REGISTRY.by_op:
         return (Reason(f"There is no device kernel for {_full_name(site)}.", "", _no_kernel_advice(site)),)
     if target.ops and site.op not in target.ops:
@@ -94,6 +97,16 @@ def choices() -> dict[str, Chosen]:
 def nameable_ops() -> tuple[str, ...]:
     """The ops that a target's list may name: those with a kernel, and those that a rule speaks of."""
     return tuple(sorted({*REGISTRY.by_op, *(op for rule in REGISTRY.chosen.values() for op in rule.ops)}))
+
+
+def _of_custom(site: Site, target: Target) -> tuple[Reason, ...]:
+    """Why the device cannot take a user's op: the target has a closed list of ops, or the user's own limit."""
+    op = custom.of_site(site)
+    if target.ops:
+        advice = "Compile for a target without a list of ops."
+        return (Reason(f"{target.name} runs only some ops.", f"'{op.name}' is a custom op", advice),)
+    seen = op.limit({name: site.shapes[tensor] for name, tensor in custom.named_inputs(op, site)})
+    return (Reason(f"The custom op '{op.name}' has a limit of its own.", seen, "It runs on the host."),) if seen else ()
 
 
 def _broken(limits: list[Limit], site: Site, target: Target) -> tuple[Reason, ...]:

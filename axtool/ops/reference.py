@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.ops import reference_attention as attention
+from axtool.ops import reference_custom as custom
 from axtool.ops import reference_elementwise as elementwise
 from axtool.ops import reference_mac as mac
 from axtool.ops import reference_movement as movement
@@ -44,6 +45,7 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         "attention": attention.attention,
         "softmax": rows.softmax,
         "layer_norm": rows.layer_norm,
+        "custom": custom.compute,
     }
 )
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from axtool.ops.boxes import Job, flat_tile, intersect, whole
 from axtool.ops.elements import grown, in_bytes, in_numbers, is_sized, narrow
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
+from axtool.ops.reference_custom import needed as custom_needs
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
 from axtool.ops.reference_movement import permuted, reflected
 from axtool.ops.reference_rows import EXP_ENTRIES, PAIR_BYTES
@@ -65,6 +66,8 @@ def _needed(job: Job, read: int) -> Tile:
             return _of_attention(job, read)
         case "softmax" | "layer_norm":
             return _row_box(job, read)
+        case "custom":
+            return custom_needs(job, read)
         case _:
             return _movement_box(job)
 
@@ -77,7 +80,7 @@ def written(job: Job) -> Tile:
 def reads_of(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands a command of this op reads."""
     flat = {"conv": 2, "depthwise": 2, "conv_transpose": 2, "avg_pool": 1, "lut": 1, "attention": 1}
-    flat |= {"softmax": 1, "layer_norm": 1}
+    flat |= {"softmax": 1, "layer_norm": 1, "custom": 1}
     return tensor_reads(op, attrs) + flat.get(narrow(op), 0) + (1 if attrs.get("act") else 0)
 
 
@@ -85,6 +88,8 @@ def tensor_reads(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> in
     """How many operands, from the first, are tensors read in boxes; of a concat's command one."""
     if op == "attention":
         return 4 if attrs.get("mask") else 3
+    if op == "custom":
+        return len(attrs["boxes"]) // 3
     return 2 if narrow(op) in ("add", "mul", "matmul") else 1
 
 
@@ -94,6 +99,8 @@ def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType
         return in_bytes(attrs, read)
     if op in ("attention", "softmax"):
         return 2
+    if op == "custom":
+        return 1
     if op == "wide_lut":
         return 2 * in_bytes(attrs)
     if narrow(op) in ("avg_pool", "layer_norm"):

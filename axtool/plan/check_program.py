@@ -17,6 +17,7 @@ from axtool.ops.regions import EXP_TABLE_BYTES, WIDE_TABLE_BYTES
 from axtool.ops.tables import INTERP_ENTRIES
 from axtool.plan.check_wide import verify_numbers
 from axtool.plan.layout import stored_shape
+from axtool.plan.tile_needs import boxed_inputs
 from axtool.types import Layer, Program
 
 # Activations an op reads, and whether its output keeps their format. Constants follow; concat reads any number.
@@ -27,7 +28,7 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "resize_nearest": (1, True), "resize_linear": (1, False), "lut": (1, False), "transpose": (1, True),
         "reshape": (1, True), "depth_to_space": (1, True), "space_to_depth": (1, True),
         "wide_conv": (1, False), "wide_depthwise": (1, False), "wide_add": (2, False), "wide_mul": (2, False),
-        "matmul": (2, False), "attention": (3, False),
+        "matmul": (2, False), "attention": (3, False), "custom": (1, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
         "softmax": (1, False), "layer_norm": (1, False),
     }
@@ -71,7 +72,7 @@ def _verify_layer(program: Program, layer: Layer) -> None:
     where = _where(layer)
     missing = set(FIELDS[layer.op]) ^ set(layer.attrs)
     _need(not missing, f"{where}: attributes {sorted(missing)} are missing or unknown")
-    boxes = len(layer.inputs) if layer.op == "concat" else OPERANDS[layer.op][0] + bool(layer.attrs.get("mask"))
+    boxes = operands(layer)
     flat = layer.inputs[boxes:]
     _need(len(layer.inputs) >= boxes > 0, f"{where} has {len(layer.inputs)} inputs")
     for name in layer.inputs[:boxes]:
@@ -89,6 +90,13 @@ def _verify_layer(program: Program, layer: Layer) -> None:
     if layer.op == "concat":
         _verify_parts(program, layer)
     verify_numbers(program, layer, layer.inputs[:boxes])
+
+
+def operands(layer: Layer) -> int:
+    """How many activations a layer reads."""
+    if layer.op in ("concat", "custom"):
+        return boxed_inputs(layer)
+    return OPERANDS[layer.op][0] + bool(layer.attrs.get("mask"))
 
 
 def _verify_row(program: Program, layer: Layer) -> None:
@@ -146,6 +154,8 @@ def _constant_bytes(program: Program, layer: Layer) -> list[int]:
         else:
             number, size = group * blocks(cout // group), conv_block_bytes(a["kernel"], cin // group)
         return [number * size, number * PARAM_BYTES] + ([2 * INTERP_ENTRIES] if a["act"] else [])
+    if layer.op == "custom":
+        return [a["count"]]
     if layer.op == "lut":
         return [256 * (cin if a["per_channel"] else 1)]
     if layer.op == "layer_norm":

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops import custom
 from axtool.ops.limits_core import data_inputs, data_outputs, shape_of
 from axtool.ops.limits_elementwise import slope_axis
 from axtool.ops.limits_movement import RESIZE, SHAPE_OPS, resize_factors
@@ -84,6 +85,8 @@ def cheapest_reshape(
 def wanted_layout(site: Site) -> Layout | None:
     """The layout that an op needs its data in, or None when either will do."""
     rank = len(shape_of(site, site.inputs[0]))
+    if site.domain == custom.DOMAIN:  # (h, w, c) is what the user's code was promised
+        return FIRST if rank == 4 else LAST
     if site.op in IMAGE_OPS:
         return layout_for(rank, FIRST)
     if site.op in ("MatMul", "Gemm", "Attention"):

@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from axtool.ops import custom
 from axtool.ops.precise import PRECISE, moves_whole
 from axtool.ops.unary import UNARY
 from axtool.plan.layout import LAST, infer_layouts
 from axtool.plan.lower_activation import lower_prelu, lower_unary
 from axtool.plan.lower_attention import lower_attention, lower_product
 from axtool.plan.lower_builder import Builder
+from axtool.plan.lower_custom import lower_custom
 from axtool.plan.lower_elementwise import lower_batch_norm, lower_binary
 from axtool.plan.lower_mac import lower_conv, lower_conv_transpose, lower_matmul
 from axtool.plan.lower_movement import (
@@ -122,6 +124,8 @@ def lowered(
 
 
 def _lowering_of(site: Site, precision: Precision) -> Lowering:
+    if site.domain == custom.DOMAIN:
+        return lower_custom
     if precision not in PRECISE or moves_whole(site):
         return LOWERINGS[site.op]
     lowering = PRECISE_LOWERINGS[precision].get(site.op)

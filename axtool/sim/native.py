@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.encoding import MEMORIES
+from axtool.ops.encoding import MEMORIES, OPCODES
+from axtool.sim.custom_functions import CustomFunctions, ids_of
 from axtool.sim.engine import Tap
 
 
@@ -30,12 +31,19 @@ class NativeEngine:
     ) -> None:
         rows = [np.ascontiguousarray(a, np.int64) for a in (layers, layer_offsets, commands, command_offsets)]
         memories = {memory: int(sizes.get(memory, 0)) for memory in MEMORIES}
-        self._engine = module.Engine(*rows, memories, threads=threads, isa=isa, merge=merge)
+        self._functions = CustomFunctions(ids_of(rows[0], rows[1], OPCODES["custom"]))
+        functions = self._functions.addresses
+        self._engine = module.Engine(*rows, memories, threads=threads, isa=isa, merge=merge, functions=functions)
 
     def run(self, ext: NDArray[np.uint8], ocm: NDArray[np.uint8], taps: Sequence[Tap] | None = None) -> None:
         """Run every command, in order. ValueError for memories or taps that do not fit."""
         lines = [_in_one_piece(tap) for tap in taps or ()]
-        self._engine.run(ext, ocm, lines)
+        try:
+            self._engine.run(ext, ocm, lines)
+        except ValueError:
+            if failure := self._functions.take_failure():
+                raise failure from None
+            raise
         for tap, line in zip(taps or (), lines, strict=True):
             if line is not tap:
                 tap.out[...] = line.out

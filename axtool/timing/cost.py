@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from axtool.ops import custom
 from axtool.ops.boxes import Job, is_empty
 from axtool.ops.elements import in_bytes, in_numbers, is_sized, narrow, out_bytes
 from axtool.ops.encoding import MAC_OPS, PRODUCTS, ROW_OPS, dims_of
@@ -204,6 +205,8 @@ class CostModel:
             case "max_pool" | "avg_pool":
                 kernel = layer.attrs["kernel"]
                 each = costs["pool_tap"] * kernel[0] * kernel[1] + costs["requantize"] * (op == "avg_pool")
+            case "custom":
+                return ceil(custom.cost_of(layer.attrs["id"], tile.h, tile.w, tile.n))
             case "concat":
                 each = costs["requantize"] if layer.attrs["parts"][4 * part + 2] else 0.0
             case _:

@@ -54,6 +54,10 @@ def random_case(op: str, seed: int) -> Case:
         from tests.ops.product_cases import product_case  # it is made of the dice here
 
         return product_case(Dice(op, seed))
+    if op == "custom":
+        from tests.ops.custom_cases import custom_case
+
+        return custom_case(Dice(op, seed))
     if not is_wide(op):
         return _MAKERS[op](Dice(op, seed))
     from tests.ops.wide_cases import widened  # it is made of the cases here

@@ -29,6 +29,7 @@ from axtool.graph.passes.import_integer import import_integer
 from axtool.graph.passes.import_nbits import import_nbits
 from axtool.graph.passes.import_qoperator import import_qoperator
 from axtool.graph.passes.infer import infer_shapes
+from axtool.graph.passes.match_custom import match_custom
 from axtool.graph.passes.merge_duplicates import merge_duplicates
 from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
 from axtool.graph.passes.onnxsim_adapter import run_onnxsim
@@ -65,6 +66,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("import-nbits", import_nbits, reshapes=True),
     Pass("absorb-qdq", absorb_qdq, reshapes=True),
     Pass("fold-constants-again", fold_constants),
+    Pass("match-custom", match_custom),
     Pass("normalize-arithmetic", normalize_arithmetic, again=True),
     Pass("remove-noops-again", remove_noops, again=True),
     Pass("fuse-layer-norm", fuse_layer_norm, again=True, makes=("LayerNormalization",)),

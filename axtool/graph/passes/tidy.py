@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from axtool.graph.functions import DOMAIN
+from axtool.graph.functions import DOMAINS
 from axtool.graph.passes.work import Work, hold, remove_unused
 
 
@@ -15,11 +15,11 @@ def inline_functions(work: Work) -> int:
     """Every model-local function but our own; names inside are made unique for each call."""
     from onnx_ir.passes.common import InlinePass
 
-    local = [key for key in work.model.functions if key[0] != DOMAIN]
+    local = [key for key in work.model.functions if key[0] not in DOMAINS]
     if not local:
         return 0
     before = work.graph.num_nodes()
-    InlinePass(lambda function: function.domain != DOMAIN)(work.model)
+    InlinePass(lambda function: function.domain not in DOMAINS)(work.model)
     for key in local:
         work.model.functions.pop(key, None)
     work.__post_init__()

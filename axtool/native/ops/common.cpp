@@ -12,7 +12,8 @@ const OpInfo &op_info(Op op) {
       &requantize_op, &slice_op,   &pad_op,            &max_pool_op,      &avg_pool_op,      &resize_nearest_op,
       &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op,
       &wide_conv_op, &wide_depthwise_op, &wide_add_op, &wide_mul_op,     &wide_requantize_op, &wide_lut_op,
-      &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,      &layer_norm_op};
+      &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,      &layer_norm_op,
+      &custom_op};
   return *table[size_t(op)];
 }
 
@@ -22,6 +23,7 @@ static bool is_mac(Op op) {
 }
 
 int reads_of(const Layer &layer) {
+  if (layer.op == Op::custom) return tensor_reads(layer) + 1;
   const bool one_more = is_mac(layer.op) ? layer.get("act") : layer.op == Op::attention && layer.get("mask");
   return op_info(layer.op).reads + (one_more ? 1 : 0);
 }
@@ -29,6 +31,7 @@ int reads_of(const Layer &layer) {
 int tensor_reads(const Layer &layer) {
   switch (layer.op) {
     case Op::attention: return layer.get("mask") ? 4 : 3;
+    case Op::custom: return int(layer.values.size() / 3) - 1;  // dims of each, and three fields beside
     case Op::matmul:
     case Op::add:
     case Op::mul:
