@@ -38,6 +38,7 @@ from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.equalize import check_factors
 from axtool.quant.findings import findings
 from axtool.quant.follow import Followed, follow, precision_on, wish_of, with_precision
+from axtool.quant.format_table import format_lines, format_rows
 from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import channels_of, equalizable_of
 from axtool.quant.ranges import Ranges, ranges_text, read_ranges
@@ -252,6 +253,8 @@ def quantize(stage: Stage, choice: Choice, front: Front, target: Target) -> Quan
         numbers = choice.numbers(stage, target, front.cleaned.given)
     for line in numbers.notes:
         log.info("%s", line)
+    for line in format_lines(format_rows(stage.sites, numbers)):
+        log.info("%s", line)
     for notice in findings(stage.sites, numbers, choice.observers):
         log.warning("%s", notice)
     return numbers
@@ -272,7 +275,7 @@ def build_stage(
 
     Directives that match none of its layers are for other stages.
     """
-    program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs, without)
+    program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs)
     if check:
         verify_program(program)
     planned = plan(program, target, matching(directives, program), without)

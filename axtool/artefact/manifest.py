@@ -102,7 +102,7 @@ class WorstLayerEntry(Strict):
     accumulated_sqnr_db: float | None
     noise_share: float
     saturated_share: float
-    used_levels: Count
+    used_levels: Count | None
     cause: str
     advice: str
     recipe: dict[str, Any] | None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from axtool.ops.arithmetic import dequantize, quantize_host
+from axtool.ops.arithmetic import LIMITS, dequantize, quantize_host
 from axtool.ops.fixed_point import from_fx, to_fx
 from axtool.types import QFormat
 
@@ -42,6 +42,24 @@ def to_reals(q: ArrayLike, fmt: QFormat) -> NDArray[np.float32]:
     if fmt.kind == "fp16":
         return np.asarray(q, np.float16).astype(np.float32)
     return dequantize(q, fmt)
+
+
+def unit_of(fmt: QFormat) -> float:
+    """The real size of what errors of a tensor are counted in: its step, or 1 where steps are finer than errors."""
+    return fmt.scale[0] if fmt.scale else 1.0
+
+
+def counted(q: NDArray[Any], fmt: QFormat) -> NDArray[Any]:
+    """Numbers of a format in its units: integers as they are, those of fx32 and fp16 as real values."""
+    return q if fmt.scale else to_reals(q, fmt)
+
+
+def ends_of(fmt: QFormat) -> tuple[float, float]:
+    """The smallest and the largest number of a format, in its units."""
+    if fmt.kind == "fp16":
+        return -LARGEST_FP16, LARGEST_FP16
+    lo, hi = LIMITS["int32" if fmt.kind == "fx32" else fmt.kind]
+    return (lo * 2.0 ** -_bits(fmt), hi * 2.0 ** -_bits(fmt)) if fmt.kind == "fx32" else (lo, hi)
 
 
 def _bits(fmt: QFormat) -> int:

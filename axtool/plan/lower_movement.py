@@ -105,9 +105,10 @@ def lower_pad(b: Builder, site: Site) -> None:
         b.alias(x, site, layout)
         return
     mode = MODES[site.attrs["mode"]]
-    value = step_of(site.attrs["value"], b.tensors[x].format) if mode == 0 else 0
-    if value and b.tensors[x].number_bytes > 1:
-        raise ValueError(f"{site} pads int16 with {site.attrs['value']}; only zeros are the same in every byte")
+    fmt = b.tensors[x].format
+    if fmt.kind != "int8" and mode == 0 and site.attrs["value"]:
+        raise ValueError(f"{site} pads {fmt.kind} with {site.attrs['value']}; only zeros are the same in every byte")
+    value = step_of(site.attrs["value"], fmt) if mode == 0 and fmt.kind == "int8" else 0
     attrs = {"before": spatial([max(n, 0) for n in before], axes_of(rank, layout), 0), "mode": mode, "value": value}
     b.keep("pad", x, site, attrs, layout)
 

@@ -58,7 +58,7 @@ class Finding:
             "accumulated_sqnr_db": _rounded(figures.accumulated_db),
             "noise_share": round(self.share, 4),
             "saturated_share": round(figures.saturated_share, 6),
-            "used_levels": len(figures.levels),
+            "used_levels": figures.used_levels,
             "cause": self.cause,
             "advice": self.advice,
             "recipe": None if self.recipe is None else dict(self.recipe),
@@ -124,6 +124,8 @@ def _coarse(figures: LayerFigures, name: str, context: Context) -> Finding:
         cause = f"rare values set its range: most are within {2 * rms:.1f} of 255 steps"
         widened = _widened(figures, cause, name, context)
         return Finding(figures, cause, f"--method percentile or mse, or {widened.advice}", widened.recipe)
+    if not figures.format.scale:
+        return _widened(figures, f"{figures.format.kind} is too coarse for its values", name, context)
     steps = 2**16 - 2 if figures.format.kind == "int16" else 255
     return _widened(figures, f"{steps:,} steps are too coarse for its values", name, context)
 

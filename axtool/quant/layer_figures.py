@@ -1,6 +1,7 @@
 """A tensor of the float model, and what the device makes of it  ->  the figures of one layer.
 
-Everything is counted in steps of the tensor's format, in the order in which the device stores it.
+Everything is counted in steps of the tensor's format (of fx32 and fp16: in real units), in the order in which the
+device stores it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.arithmetic import LIMITS
+from axtool.ops.storing import ends_of, to_numbers, to_reals, unit_of
 from axtool.quant.decibels import decibels, finite
 from axtool.sim.images import assign_pixels
 from axtool.types import Layer, QFormat, Tensor
@@ -54,16 +55,18 @@ class Rounded:
     """
 
     def __init__(self, rows: NDArray[Any], form: QFormat) -> None:
-        lo, hi = LIMITS[form.kind]
-        scale, zero = (np.asarray(v if len(v) > 1 else v[0], np.float32) for v in (form.scale, form.zero_point))
+        scale, zero = (
+            np.asarray(v if len(v) > 1 else v[0], np.float32) for v in (form.scale or (1.0,), form.zero_point)
+        )
         plain = np.empty(rows.shape, np.float32)
         assign_pixels(plain, rows)
         steps = plain.reshape(-1, rows.shape[-1])
         with np.errstate(over="ignore", invalid="ignore"):
             steps /= scale
             steps += zero
-        codes = np.rint(steps)
-        np.clip(codes, lo, hi, out=codes)
+        codes = np.rint(steps) if form.scale else to_numbers(steps, form)
+        if form.scale:
+            np.clip(codes, *ends_of(form), out=codes)
         self.missing: NDArray[np.bool_] | None = None
         if not _square(steps.reshape(-1)) < np.inf:
             fine = np.abs(steps) < LARGEST
@@ -72,7 +75,7 @@ class Rounded:
             steps = np.where(fine, steps, zero)
         self.steps, self.codes = steps, codes
         self.signal = _squares(steps - zero)
-        error = codes - steps
+        error = (codes if form.scale else to_reals(codes, form)) - steps
         self.error = _squares(error if self.missing is None else np.where(fine, error, 0))
         self.count = steps.size - (0 if self.missing is None else int(self.missing.sum()))
 
@@ -153,6 +156,11 @@ class LayerFigures:
         return self.saturated / self.values if self.values else 0.0
 
     @property
+    def used_levels(self) -> int | None:
+        """How many levels of its format occur; None for fx32 and fp16, which have too many to count."""
+        return len(self.levels) if self.format.scale else None
+
+    @property
     def varies(self) -> bool:
         """Whether the float model has more than one value there."""
         return self.low < self.high
@@ -165,7 +173,9 @@ class LayerFigures:
     @property
     def coarser(self) -> float:
         """How many times wider the range of the format is than what the float model put there; 1 where it is not."""
-        lo, hi = LIMITS[self.format.kind]
+        if not self.format.scale:
+            return 1.0
+        lo, hi = ends_of(self.format)
         own = self.reach
         return max((hi - lo) / own, 1.0) if own > 0 else 1.0
 
@@ -190,9 +200,9 @@ class LayerFigures:
             "accumulated_exact": self.accumulated == 0,
             "single_sqnr_db": finite(self.single_db),
             "single_exact": self.single == 0,
-            "max_abs_error": self.largest * self.format.scale[0],
+            "max_abs_error": self.largest * unit_of(self.format),
             "saturated_share": self.saturated_share,
-            "used_levels": len(self.levels),
+            "used_levels": self.used_levels,
             "few_level_channels": few,
             "channels": channels,
             "tie_factor": self.tie_factor,
@@ -213,7 +223,7 @@ class LayerFigures:
         if not steps.size:
             return
         zero_point = self.format.zero_point[0]
-        lo, hi = LIMITS[self.format.kind]
+        lo, hi = ends_of(self.format)
         low, high = float(steps.min()), float(steps.max())
         self.low, self.high = min(self.low, low - zero_point), max(self.high, high - zero_point)
         self.values += values.count
@@ -230,6 +240,8 @@ class LayerFigures:
 
     def add_levels(self, alone: NDArray[Any]) -> None:
         """Rows (h, w, c) of what the layer makes of a sample."""
+        if not self.format.scale:
+            return
         self.levels.add(alone)
         rows = alone.reshape(-1, alone.shape[-1])
         low, high = rows.min(axis=0).astype(np.int64), rows.max(axis=0).astype(np.int64)

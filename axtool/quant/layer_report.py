@@ -118,7 +118,7 @@ def part_notices(
 
 
 def _few(figures: LayerFigures) -> bool:
-    return figures.varies and len(figures.levels) < FEW_LEVELS
+    return figures.varies and figures.used_levels is not None and figures.used_levels < FEW_LEVELS
 
 
 def _poor_outputs(figures: Mapping[str, LayerFigures], outputs: Sequence[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.graph.split import Stage
+from axtool.ops.storing import DTYPES, counted, unit_of
 from axtool.plan.alone import alone
 from axtool.plan.build import plan
 from axtool.quant.layer_figures import Energy, LayerFigures, blocks_of
@@ -130,7 +131,7 @@ class _DeviceCheck:
             name: sum(name in layer.inputs for layer in layers)
             for name in {*program.inputs, *(name for layer in layers for name in layer.inputs)} & known
         }
-        self.energy = {name: Energy(tensors[name].format.scale[0]) for name in self._readers}
+        self.energy = {name: Energy(unit_of(tensors[name].format)) for name in self._readers}
         self._made = tuple(layer.outputs[0] for layer in program.layers)
         self._seen: dict[str, Numbers] = {}
         self._float: dict[str, tuple[Numbers, int]] = {}  # quantized, and how many layers will read it
@@ -149,13 +150,14 @@ class _DeviceCheck:
             return
         tensor = self._session.program.tensors[name]
         made = self._run_alone(figures.layer)[0] if figures is not None else None
-        codes = np.empty(tensor.numbers, tensor.format.kind) if readers else None
+        form = tensor.format
+        codes = np.empty(tensor.numbers, DTYPES[form.kind]) if readers else None
         for rows, values in blocks_of(np.asarray(array), tensor):
             if codes is not None:
                 codes[rows] = values.codes.reshape(codes[rows].shape)
                 self.energy[name].add(values)
             if figures is not None and made is not None:
-                figures.add(values, self._seen[name][0, rows], made[rows])
+                figures.add(values, counted(self._seen[name][0, rows], form), counted(made[rows], form))
                 figures.add_levels(made[rows])
         if codes is not None:
             self._float[name] = codes[None], readers

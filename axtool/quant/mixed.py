@@ -50,9 +50,13 @@ def precise_formats(
             span = spans[name]
             if computed == "fp16" and at == 0:
                 formats[name] = _fp16_made(site, span, name in alone, readers.get(name, ()), precision)
-            else:
-                seen = [bits_read(formats[ties.root[x]], spans[ties.root[x]]) for x in _activations(site, ties)]
-                formats[name] = QFormat("fx32", fraction_bits=_fit(name, span, _rule(site, seen)))
+                continue
+            read = [ties.root[x] for x in site.inputs if x in ties.root and x not in site.constants]
+            if moves_whole(site) and all(formats[root].kind == "fp16" for root in read):
+                formats[name] = QFormat("fp16")
+                continue
+            seen = [bits_read(formats[root], spans[root]) for root in read] if computed == "fx32" else []
+            formats[name] = QFormat("fx32", fraction_bits=_fit(name, span, _rule(site, seen)))
     return formats
 
 
@@ -122,10 +126,6 @@ def _only_for_fp16(
             passed = moves_whole(site) and all(ties.root.get(out) == root for out in site.outputs if out)
             (read if fp16 else set() if passed else other).add(root)
     return read - other
-
-
-def _activations(site: Site, ties: Ties) -> list[str]:
-    return [name for name in site.inputs if name in ties.root and name not in site.constants]
 
 
 def _fit(name: str, span: Range, rule: Callable[[float, float], int]) -> int:

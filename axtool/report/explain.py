@@ -19,7 +19,8 @@ def explain_rows(numbers: Sequence[Quantization], ties: Sequence[TieCost] = ()) 
             "low": stage.ranges.get(name, (0.0, 0.0))[0],
             "high": stage.ranges.get(name, (0.0, 0.0))[1],
             "format": fmt.kind,
-            "scale": fmt.scale[0],
+            "scale": fmt.scale[0] if fmt.scale else None,
+            "fraction_bits": fmt.fraction_bits,
             "zero_point": fmt.zero_point[0],
             "tie": costs.get(name, ""),
             "why": stage.reasons.get(name, ""),
@@ -27,6 +28,12 @@ def explain_rows(numbers: Sequence[Quantization], ties: Sequence[TieCost] = ()) 
         for stage in numbers
         for name, fmt in stage.formats.items()
     ]
+
+
+def _step(row: Mapping[str, Any]) -> str:
+    if row["fraction_bits"] is not None:
+        return f"2^-{row['fraction_bits']}"
+    return "-" if row["scale"] is None else f"{row['scale']:.4g}"
 
 
 def explain_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -37,7 +44,7 @@ def explain_text(rows: Sequence[Mapping[str, Any]]) -> str:
             f"{row['low']:.4g}",
             f"{row['high']:.4g}",
             row["format"],
-            f"{row['scale']:.4g}",
+            _step(row),
             row["zero_point"],
             row["tie"],
             row["why"],

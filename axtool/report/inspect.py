@@ -135,6 +135,7 @@ def _stage(stage: Any) -> dict[str, Any]:
                 "format": tensor.format.kind,
                 "scale": tensor.format.scale[0] if tensor.format.scale else None,
                 "zero_point": tensor.format.zero_point[0],
+                "fraction_bits": tensor.format.fraction_bits,
             }
             for name, tensor in program.tensors.items()
             if name not in program.constants

@@ -175,7 +175,7 @@ def _shortened(names: Sequence[str], shown: int = 3) -> str:
 def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [
         (
-            row["name"], shape(row["onnx_shape"]), row["format"], f"{row['scale']:.6g}" if row["scale"] else "-",
+            row["name"], shape(row["onnx_shape"]), row["format"], _step(row),
             row["zero_point"],
             _range(row),
         )
@@ -191,10 +191,18 @@ def _tensors(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def _step(row: Mapping[str, Any]) -> str:
+    """The real size of a step."""
+    return f"2^-{row['fraction_bits']}" if row["format"] == "fx32" else f"{row['scale']:.6g}" if row["scale"] else "-"
+
+
 def _range(row: Mapping[str, Any]) -> str:
     """The real numbers that a tensor can hold."""
+    if row["format"] == "fx32":
+        low, high = (level * 2.0 ** -row["fraction_bits"] for level in LIMITS["int32"])
+        return f"{low:.4g} … {high:.4g}"
     if not row["scale"]:
-        return "-"
+        return "-65504 … 65504" if row["format"] == "fp16" else "-"
     low, high = ((level - row["zero_point"]) * row["scale"] for level in LIMITS[row["format"]])
     return f"{low:.4g} … {high:.4g}"
 

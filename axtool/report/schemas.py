@@ -85,34 +85,11 @@ class Explained(Part):
     low: float = Field(description="Of the range, in real units.")
     high: float
     format: str
-    scale: float
+    scale: float | None = Field(description="null for fx32 and fp16.")
+    fraction_bits: int | None = Field(description="Of fx32: the real number is the stored one / 2^fraction_bits.")
     zero_point: int
     tie: str = Field(description="What it costs that the tensor shares a format; empty where nothing.")
     why: str
-
-
-class PassRow(Part):
-    name: str = Field(description="The optimisation; NAME:2 is its second place.")
-    phase: int = Field(description="1 moves data, each on its own; 2 changes arithmetic, each on top of those before.")
-    contract: Literal["bit-exact", "measured", "approximate"]
-    what: str
-    cycles_modelled: int | None = Field(description="Added to a frame, below 0 saved; null: it changes nothing here.")
-
-
-class PassAgreement(Part):
-    unit: Literal["% of labels", "dB"] = Field(description="Equal whole numbers, or the lowest SQNR of an output.")
-    before: float | None = Field(description="Without optimisations; measured; null: not finite.")
-    after: float | None = Field(description="With all of them; measured; null: not finite.")
-    samples: int
-
-
-class Passes(Part):
-    base_cycles_modelled: int = Field(description="Of a frame without optimisations.")
-    composed_cycles_modelled: int = Field(description="With those of phase 1.")
-    final_cycles_modelled: int = Field(description="With all.")
-    own: list[str] = Field(description="What the program without optimisations has all the same.")
-    rows: list[PassRow]
-    agreement: PassAgreement | None = Field(description="With the float model; null without samples.")
 
 
 class QdqFile(Part):
@@ -137,7 +114,6 @@ class CompileBody(Document):
     elapsed_s_measured: float = Field(description="Of the whole command, on this machine.")
     device: Device
     explain: list[Explained] | None = Field(None, description="With --explain: each tensor of the device.")
-    passes: Passes | None = Field(None, description="With --explain-passes: what each optimisation is worth.")
 
 
 class Compile(CompileBody):
@@ -262,7 +238,7 @@ class LayerRow(Part):
     single_exact: bool
     max_abs_error: float
     saturated_share: float
-    used_levels: int
+    used_levels: int | None
     few_level_channels: int = Field(description="Channels that vary, but over fewer than 8 levels.")
     channels: int
     tie_factor: float = Field(description="Times that its steps are coarser than it needs, as it shares a format.")

@@ -49,7 +49,7 @@ class WorstLayer(Part):
     accumulated_sqnr_db: float | None = Field(description="Of all up to here.")
     noise_share: float = Field(description="Of the noise that all layers make on their own, relative to their signal.")
     saturated_share: float
-    used_levels: int
+    used_levels: int | None
     cause: str = Field(description="What takes most of it.")
     advice: str
     recipe: dict[str, Any] | None = Field(description="The entry of a recipe file that does so; null where none does.")

@@ -88,8 +88,9 @@ class StoredTensor(Part):
     shape: list[int]
     onnx_shape: list[int]
     format: str
-    scale: float | None
+    scale: float | None = Field(description="null for fx32 and fp16.")
     zero_point: int
+    fraction_bits: int | None = Field(description="Of fx32: the real number is the stored one / 2^fraction_bits.")
 
 
 class SlotInfo(Part):

@@ -108,7 +108,7 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
         (
             row["index"], row["op"], row["name"], _db(row["accumulated_sqnr_db"], row["accumulated_exact"]),
             _db(row["single_sqnr_db"], row["single_exact"]),
-            f"{100 * row['saturated_share']:.2f} %", row["used_levels"],
+            f"{100 * row['saturated_share']:.2f} %", "-" if row["used_levels"] is None else row["used_levels"],
             f"{row['tie_factor']:.3g}x" if row["tied_to"] else "", "bad" if row["bad"] else "",
         )
         for row in rows
