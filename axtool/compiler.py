@@ -275,7 +275,7 @@ def build_stage(
 
     Directives that match none of its layers are for other stages.
     """
-    program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs)
+    program = lower(stage.sites, numbers, target, stage.inputs, stage.outputs, without)
     if check:
         verify_program(program)
     planned = plan(program, target, matching(directives, program), without)

@@ -15,7 +15,7 @@ Grouped = Literal["groups", "dense"]
 # Primitive costs that a file may leave out, and what that means.
 DEFAULT_COSTS: Mapping[str, float] = {
     "int16_passes": 2.0, "flow": 0.0, "window_shift": 0.0, "exp": 0.0, "layernorm_root": 0.0, "row_sum": 0.0,
-    "burst": 0.0,
+    "burst": 0.0, "resize_general": 0.0,
 }  # fmt: skip
 
 

@@ -36,6 +36,7 @@ CYCLES_HELP = (
 EMIT_HELP = "Also write the quantized model as QDQ ONNX, which onnxruntime runs; by default beside --out."
 DISABLE_HELP = "Leave out a pass or an optimisation (repeatable); NAME:2 is the second place of one with several."
 ENABLE_HELP = "Add an optimisation that the target leaves off, such as replicate-labels (approximate)."
+EXPLAIN_PASSES_HELP = "Also compile without the optimisations, and print the cycles that each is worth (slow)."
 LAYER_CHECK_HELP = "Name the layers that lose most, on a few samples (not with -O 0)."
 OPTIMIZE_HELP = (
     "0: plain ranges and biases; 1: a few recipes, tried on samples held back, and the best kept; 2: weights rounded "
@@ -137,6 +138,9 @@ def compile_command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell why each tensor has its format and range.", rich_help_panel=QUANT)
     ] = False,
+    explain_passes: Annotated[
+        bool, typer.Option("--explain-passes", help=EXPLAIN_PASSES_HELP, rich_help_panel=o.GRAPH)
+    ] = False,
     layer_check: Annotated[
         bool,
         typer.Option("--layer-check/--no-layer-check", help=LAYER_CHECK_HELP, rich_help_panel=QUANT),
@@ -173,12 +177,14 @@ def compile_command(
     from axtool.graph.front import Reading
     from axtool.inputs.prepare import Preparation
     from axtool.options import Options
+    from axtool.pass_table import pass_table
     from axtool.quant.calib_cache import open_cache
     from axtool.quant.clip import METHODS
     from axtool.quant.ranges import read_ranges
     from axtool.quant.widen import budget_of
     from axtool.report.compiled import compiled_document, compiled_text
     from axtool.report.explain import explain_rows, explain_text
+    from axtool.report.passes import passes_text
 
     if model.is_file() and is_axm(model):
         hint = f"`axtool info {model}` shows what it holds"
@@ -229,10 +235,13 @@ def compile_command(
     )
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         compiled = compile_file(model, out, chosen, progress, force=force, qdq=qdq, ranges=save_ranges)
+        worth = pass_table(model, chosen, progress).to_dict() if explain_passes else None
     known = None if base is not None else [key for key, value in given.items() if value is not None]
     document = compiled_document(compiled.artefact, out, known, qdq=qdq, elapsed_s=progress.elapsed_s)
     if explain:
         document["explain"] = explain_rows(compiled.numbers, compiled.layers.ties)
+    if worth is not None:
+        document["passes"] = worth
     if as_json:
         emit(document)
         return
@@ -241,3 +250,5 @@ def compile_command(
         typer.echo(compiled_text(shown))
     if explain:
         typer.echo(explain_text(shown["explain"]))
+    if worth is not None:
+        typer.echo(passes_text(shown["passes"]))

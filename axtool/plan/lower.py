@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -78,15 +78,16 @@ def lower(
     target: Target,
     inputs: Sequence[str],
     outputs: Sequence[str],
+    without: Collection[str] = (),
 ) -> Program:
-    """The program of one device stage.
+    """The program of one device stage. `without` names optimisations that are switched off.
 
     Every site must be one that `axtool.ops.limits.why_not` accepts, in an order that runs. Formats are needed for the
     inputs and for whatever survives: not for a value that a clamp, a fused activation or a flatten swallows. A format
     that differs where an op cannot change it costs a requantize layer. Raises ValueError for a format or for weights
     that are missing.
     """
-    return lowered(sites, quantization, target, inputs, outputs).program()
+    return lowered(sites, quantization, target, inputs, outputs, without).program()
 
 
 def lowered(
@@ -95,6 +96,7 @@ def lowered(
     target: Target,
     inputs: Sequence[str],
     outputs: Sequence[str],
+    without: Collection[str] = (),
 ) -> Builder:
     """What `lower` makes a program of: it also knows which ONNX tensors are held, and what became of each site."""
     shapes = {name: shape for site in sites for name, shape in site.shapes.items()}
@@ -108,6 +110,7 @@ def lowered(
         layouts=infer_layouts(sites, inputs),
         readers=readers_of(sites),
         reserved=frozenset(name for site in sites for name in site.inputs + site.outputs),
+        without=frozenset(without),
     )
     for name in b.inputs:
         layout = b.layouts.get(name, LAST)  # an input that only a dropped identity read

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from axtool.ops.arithmetic import quantize_host
-from axtool.ops.exponential import exp_table
+from axtool.ops.exponential import exp_table, iterated_exp_table
 from axtool.ops.limits_mac import is_pair
 from axtool.plan.convert import multiplier
 from axtool.plan.layout import LAST, axes_of
@@ -18,8 +18,6 @@ from axtool.plan.lower_mac import lower_matmul
 from axtool.plan.lower_wide import as_bytes
 from axtool.types import Site
 
-TABLE_FORM = 1  # the exponential of a difference of scores is looked up
-
 
 def lower_attention(b: Builder, site: Site) -> None:
     """One layer: heads lie side by side in the channels, and the format of the scores is that of the second output."""
@@ -27,11 +25,12 @@ def lower_attention(b: Builder, site: Site) -> None:
     mask = _operand(b, site, site.inputs[3], rank=4) if len(site.inputs) > 3 and site.inputs[3] else None
     scores, out = b.format(site.outputs[1]), b.format(site.outputs[0])
     have = {name: b.tensors[tensor].format for name, tensor in zip("qkv", (q, k, v), strict=True)}
+    looked_up = exponential_is_table(b, rows=b.tensors[q].numbers[1])
     scale = float(site.attrs["scale"])
     m_s, f_s = multiplier(have["q"].scale[0] * have["k"].scale[0] * scale / scores.scale[0])
     m, f = multiplier(have["v"].scale[0] / out.scale[0])
     attrs: dict[str, Any] = {f"zp_{name}": fmt.zero_point[0] for name, fmt in have.items()}
-    attrs |= {"heads": int(site.attrs["heads"]), "keys": b.tensors[k].numbers[1], "form": TABLE_FORM}
+    attrs |= {"heads": int(site.attrs["heads"]), "keys": b.tensors[k].numbers[1], "form": int(looked_up)}
     attrs |= {"m_s": m_s, "f_s": f_s, "zp_s": scores.zero_point[0], "m": m, "f": f, "out_zp": out.zero_point[0]}
     attrs |= {"mask": 0, "zp_m": 0, "m_m": 1, "f_m": 31}
     reads = [q, k, v]
@@ -40,8 +39,16 @@ def lower_attention(b: Builder, site: Site) -> None:
         m_m, f_m = multiplier(fmt.scale[0] / scores.scale[0])
         attrs |= {"mask": 1 if rows == 1 else 2, "zp_m": fmt.zero_point[0], "m_m": m_m, "f_m": f_m}
         reads.append(mask)
-    table = b.constant(f"{site.outputs[0]}/exponentials", exp_table(scores.scale[0]))
+    values = exp_table(scores.scale[0]) if looked_up else iterated_exp_table(scores.scale[0])
+    table = b.constant(f"{site.outputs[0]}/exponentials", values)
     b.make("attention", (*reads, table), site, attrs, LAST)
+
+
+def exponential_is_table(b: Builder, rows: int) -> bool:
+    """Whether the exponential of scores, of so many rows, is looked up and not iterated."""
+    array = b.target.array
+    name = "exp-table-multi-tile" if rows > array.rows * array.columns else "exp-table-single-tile"
+    return name not in b.without
 
 
 def lower_product(b: Builder, site: Site) -> None:

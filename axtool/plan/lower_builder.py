@@ -66,6 +66,7 @@ class Builder:
     in_formats: dict[tuple[str, QFormat], str] = field(default_factory=dict)
     origins: dict[str, tuple[Site, ...]] = field(default_factory=dict)  # by name of the layer: what it does
     sums: dict[str, Sums] = field(default_factory=dict)  # by first output of the site
+    without: frozenset[str] = frozenset()  # optimisations that are switched off, as `axtool.optimizations` names them
     current: tuple[Site, ...] = ()  # the site being lowered: the origin of what it needs done first
 
     # -- what is known ---------------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.exponential import EXP_BITS, exp_table
+from axtool.ops.exponential import EXP_BITS, exp_table, iterated_exp_table
 from axtool.ops.reference_rows import LOG_ROOT, NARROW_MEAN, affine_pairs, epsilon_fields
 from axtool.plan.convert import multiplier
 from axtool.plan.layout import LAST, wanted_layout
 from axtool.plan.lower_activation import ending
+from axtool.plan.lower_attention import exponential_is_table
 from axtool.plan.lower_builder import Builder
 from axtool.types import QFormat, Site
 
@@ -22,9 +23,12 @@ def lower_softmax(b: Builder, site: Site) -> None:
     layout = wanted_layout(site) or LAST
     x = b.read(site.inputs[0], layout)
     end = ending(b, site, mac=False)
-    table = b.constant(f"{end.out}/exponentials", exp_table(b.tensors[x].format.scale[0]), EXPONENTIALS)
+    looked_up = exponential_is_table(b, rows=b.tensors[x].numbers[0] * b.tensors[x].numbers[1])
+    values = (exp_table if looked_up else iterated_exp_table)(b.tensors[x].format.scale[0])
+    table = b.constant(f"{end.out}/exponentials", values, EXPONENTIALS)
     m, f = multiplier(1.0 / end.format.scale[0])
-    attrs = {"m": m, "f": f, "out_zp": end.format.zero_point[0], "lo": end.lo, "hi": end.hi, "form": EXACT_TABLE}
+    attrs = {"m": m, "f": f, "out_zp": end.format.zero_point[0], "lo": end.lo, "hi": end.hi}
+    attrs["form"] = EXACT_TABLE if looked_up else 0
     b.make("softmax", (x, table), site, attrs, layout, end.out, end.origin)
 
 
@@ -39,9 +43,15 @@ def lower_layer_norm(b: Builder, site: Site) -> None:
     table = b.constant(f"{end.out}/affine", pairs)
     attrs = {
         "f": f, "out_zp": end.format.zero_point[0], "lo": end.lo, "hi": end.hi,
-        **epsilon_fields(site.attrs["epsilon"], b.tensors[x].format.scale[0], channels), "form": LOG_ROOT + NARROW_MEAN,
+        **epsilon_fields(site.attrs["epsilon"], b.tensors[x].format.scale[0], channels), "form": _form(b),
     }  # fmt: skip
     b.make("layer_norm", (x, table), site, attrs, layout, end.out, end.origin)
+
+
+def _form(b: Builder) -> int:
+    """How a layer_norm finds mean and 1 / sigma, by the optimisations that are on."""
+    log_root, narrow_mean = "log-sigma" not in b.without, "int32-mean" not in b.without
+    return LOG_ROOT * log_root + NARROW_MEAN * narrow_mean
 
 
 def _of_channels(site: Site, at: int, channels: int) -> NDArray[np.float64]:

@@ -92,6 +92,30 @@ class Explained(Part):
     why: str
 
 
+class PassRow(Part):
+    name: str = Field(description="The optimisation; NAME:2 is its second place.")
+    phase: int = Field(description="1 moves data, each on its own; 2 changes arithmetic, each on top of those before.")
+    contract: Literal["bit-exact", "measured", "approximate"]
+    what: str
+    cycles_modelled: int | None = Field(description="Added to a frame, below 0 saved; null: it changes nothing here.")
+
+
+class PassAgreement(Part):
+    unit: Literal["% of labels", "dB"] = Field(description="Equal whole numbers, or the lowest SQNR of an output.")
+    before: float | None = Field(description="Without optimisations; measured; null: not finite.")
+    after: float | None = Field(description="With all of them; measured; null: not finite.")
+    samples: int
+
+
+class Passes(Part):
+    base_cycles_modelled: int = Field(description="Of a frame without optimisations.")
+    composed_cycles_modelled: int = Field(description="With those of phase 1.")
+    final_cycles_modelled: int = Field(description="With all.")
+    own: list[str] = Field(description="What the program without optimisations has all the same.")
+    rows: list[PassRow]
+    agreement: PassAgreement | None = Field(description="With the float model; null without samples.")
+
+
 class QdqFile(Part):
     file: str
     file_bytes: int
@@ -114,6 +138,7 @@ class CompileBody(Document):
     elapsed_s_measured: float = Field(description="Of the whole command, on this machine.")
     device: Device
     explain: list[Explained] | None = Field(None, description="With --explain: each tensor of the device.")
+    passes: Passes | None = Field(None, description="With --explain-passes: what each optimisation is worth.")
 
 
 class Compile(CompileBody):

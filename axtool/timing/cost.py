@@ -136,7 +136,7 @@ class CostModel:
             return self._product(job, port_bytes, port)
         compute, pipelined = self._compute(layer, tile, part), self.target.engines.pipelined
         if layer.op in COPIES or layer.op in GATHERS:
-            port = max(port, self._moved(layer, tile)) if port else 0  # no copy is faster than the port
+            port = max(port, self._moved(layer, at, tile)) if port else 0  # no copy is faster than the port
             exposed = port
         else:
             exposed = max(0, port - compute)
@@ -200,7 +200,8 @@ class CostModel:
             case "add" | "mul" | "lut" | "requantize":
                 each = costs[op]
             case "resize_linear":
-                each = costs["resize"]
+                general = costs["resize_general"] or costs["resize"]
+                each = costs["resize"] if max(layer.attrs["factor"]) == 2 else general
             case "max_pool" | "avg_pool":
                 kernel = layer.attrs["kernel"]
                 each = costs["pool_tap"] * kernel[0] * kernel[1] + costs["requantize"] * (op == "avg_pool")
@@ -212,9 +213,12 @@ class CostModel:
                 each = 0.0
         return ceil(self._tiles(tile) * (tile.n // out_bytes(layer.attrs)) * each)
 
-    def _moved(self, layer: Layer, tile: Tile) -> int:
+    def _moved(self, layer: Layer, at: int, tile: Tile) -> int:
         """Cycles of a copy by whole tiles, or of a gather by elements."""
         costs, elements = self._costs, tile.h * tile.w * tile.n
+        (_, _, before), after = self._dims[at][0][0], self._dims[at][1][2]
+        if layer.op == "reshape" and before == after:  # a line of tokens becomes a map, or back: by tiles
+            return ceil(elements / KIB * costs["copy_per_kib"])
         if layer.op in GATHERS or (layer.op == "slice" and set(layer.attrs["step"]) != {1}):
             lines = ceil(elements / self._array_pixels)
             return ceil(lines * costs["gather"] + elements * costs["gather_per_element"])
@@ -227,10 +231,10 @@ class CostModel:
         """
         kh, kw = layer.attrs["kernel"]
         costs, tile = self._costs, job.tile
-        loads = needed(job, 0).n * kh * kw
+        loads = int(needed(job, 0).n * kh * kw)
         start = loads * self._tiles(tile) * costs["gather"]
         written = 0 if OUTPUT in inside else self._box_bytes(tile) / self.target.memory.ocm_bytes_per_cycle
-        return int(ceil(start + loads * tile.h * tile.w * costs["gather_per_element"] + written))
+        return ceil(start + loads * tile.h * tile.w * costs["gather_per_element"] + written)
 
     def _packed(self, at: int, layer: Layer, tile: Tile, port_bytes: int) -> Cost:
         """A pass of space-to-depth that reads blocks packed: a copy by tiles; none where a MAC layer reads it so."""
