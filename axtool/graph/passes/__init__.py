@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from axtool.graph.functions import attach
 from axtool.graph.passes.absorb_qdq import absorb_qdq
+from axtool.graph.passes.batch_first import batch_first
 from axtool.graph.passes.cancel_transposes import cancel_transposes
 from axtool.graph.passes.fold_affine import fold_affine
 from axtool.graph.passes.fold_batchnorm import fold_batchnorm
@@ -31,13 +32,17 @@ from axtool.graph.passes.import_qoperator import import_qoperator
 from axtool.graph.passes.infer import infer_shapes
 from axtool.graph.passes.match_custom import match_custom
 from axtool.graph.passes.merge_duplicates import merge_duplicates
+from axtool.graph.passes.merge_views import merge_views
 from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
 from axtool.graph.passes.onnxsim_adapter import run_onnxsim
 from axtool.graph.passes.push_clamps import push_clamps
 from axtool.graph.passes.remove_noops import remove_noops
 from axtool.graph.passes.restore_qdq import restore_qdq
+from axtool.graph.passes.select_early import select_early
 from axtool.graph.passes.simplify_pools import simplify_pools
+from axtool.graph.passes.split_projections import split_projections
 from axtool.graph.passes.tidy import drop_unused, inline_functions, lift_constants
+from axtool.graph.passes.unfuse_gemm import unfuse_gemm
 from axtool.graph.passes.widen_floats import widen_floats
 from axtool.graph.passes.work import Work, remove_unused
 from axtool.optimizations import check_names
@@ -71,6 +76,11 @@ PASSES: tuple[Pass, ...] = (
     Pass("remove-noops-again", remove_noops, again=True),
     Pass("fuse-layer-norm", fuse_layer_norm, again=True, makes=("LayerNormalization",)),
     Pass("fuse-attention", fuse_attention, again=True, makes=("Attention",)),
+    Pass("split-projections", split_projections, again=True, makes=("Attention",)),
+    Pass("unfuse-gemm", unfuse_gemm, again=True, makes=("Attention",)),
+    Pass("select-early", select_early, reshapes=True, again=True, makes=("Attention",)),
+    Pass("batch-first", batch_first, again=True, makes=("Attention",)),
+    Pass("merge-views", merge_views, again=True, makes=("Attention",)),
     Pass("fuse-clip", fuse_clip, again=True),
     Pass("fuse-gates", fuse_gates, again=True),
     Pass("push-clamps", push_clamps, again=True),

@@ -121,3 +121,15 @@ def typed(value: ir.Value, shape: tuple[int, ...]) -> ir.Value:
     """The value, said to be float32 of this shape."""
     value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(shape)
     return value
+
+
+def set_target(work: Work, node: ir.Node) -> None:
+    """Give a Reshape its output's shape as its target, if it copies dimensions of an input that has changed."""
+    target = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    shape = shape_of(node.outputs[0])
+    assert shape is not None
+    if target is None or 0 in target:
+        if len(node.inputs) < 2:
+            node.resize_inputs(2)
+        node.attributes.clear()
+        node.replace_input_with(1, work.add_constant(np.asarray(shape, np.int64), f"{node.outputs[0].name}/shape"))
