@@ -16,6 +16,7 @@ Grouped = Literal["groups", "dense"]
 DEFAULT_COSTS: Mapping[str, float] = {
     "int16_passes": 2.0, "flow": 0.0, "window_shift": 0.0, "exp": 0.0, "layernorm_root": 0.0, "row_sum": 0.0,
     "burst": 0.0, "resize_general": 0.0,
+    "fp16_passes": 2.0, "fx_add": 5.0, "fx_mul": 7.0, "fx_shift": 3.0, "fx_dequantize": 4.0, "fp16_convert": 4.0,
 }  # fmt: skip
 
 

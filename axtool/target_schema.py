@@ -38,6 +38,12 @@ COSTS: Mapping[str, str] = {
     "exp": "exponential of one tile-channel by iteration",
     "layernorm_root": "square root and division of one LayerNorm tile, above logarithm and exponential",
     "row_sum": "64-bit sum across the rows of the array, one tile",
+    "fp16_passes": "passes of the MAC array over an input of fp16, each as long as one over int8",
+    "fx_add": "sum of two fx32 of one tile-channel",
+    "fx_mul": "product of two fx32 of one tile-channel",
+    "fx_shift": "other fraction bits for one fx32 tile-channel",
+    "fx_dequantize": "one tile-channel from int8 to fx32",
+    "fp16_convert": "one tile-channel from fx32 to fp16 or back",
     "burst": "start of one burst of an external request, beside its bytes",
 }
 # Largest sizes that the chip runs; one that a file leaves out is no limit.

@@ -57,6 +57,7 @@ static void check_compute(const Command &c, const Layer &layer) {
     work *= double(layer.in.c) / double(layer.get("group"));
   if (layer.op == Op::matmul) work *= double(layer.in.c);
   if (layer.op == Op::attention) work *= double(layer.get("keys")) * double(layer.in.c + layer.out.c) / double(layer.out.c);
+  if (layer.op == Op::fp16_linear) work *= double(layer.in.c);
   want(work < kMaxWork, name, ": more than 2^46 operations");
 }
 

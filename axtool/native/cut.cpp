@@ -84,10 +84,24 @@ static void cut_products(Step &step, int threads) {
   cut_grid(step, t.h, ceil_div(t.w, pieces), t.n);
 }
 
+// fp16_linear: whole blocks of 16 channels where they share as well as pixels do, so that a thread reads its own weights.
+static void cut_linear(Step &step, int threads) {
+  constexpr double kWorthAThread = 200000;  // products
+  const Box &t = step.tile;
+  const int64_t out_bytes = step.layer->get("out_bytes"), blocks = ceil_div(t.n / out_bytes, 16);
+  const double products = double(t.h * t.w) * double(t.n / out_bytes) * double(step.layer->in.c / step.layer->get("x_bytes"));
+  if (products < kWorthAThread) return cut_grid(step, t.h, t.w, t.n);
+  const double pixels = unevenness(std::max(t.h, t.w), threads);
+  if (unevenness(blocks, threads) <= pixels) return cut_grid(step, t.h, t.w, ceil_div(blocks, threads) * 16 * out_bytes);
+  if (t.h >= t.w) return cut_grid(step, ceil_div(t.h, threads), t.w, t.n);
+  cut_grid(step, t.h, ceil_div(t.w, threads), t.n);
+}
+
 void cut_step(Step &step, int threads, Isa isa) {
   const Box &t = step.tile;
   step.pieces.clear();
   if (step.staged || threads == 1) return cut_grid(step, t.h, t.w, t.n);
+  if (step.layer && step.layer->op == Op::fp16_linear) return cut_linear(step, threads);
   if (is_mac(step)) return cut_mac(step, threads, isa);
   if (step.layer && (step.layer->op == Op::wide_conv || step.layer->op == Op::wide_depthwise))
     return cut_wide_mac(step, threads);

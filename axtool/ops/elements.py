@@ -38,7 +38,7 @@ def narrow(op: str) -> str:
 
 def in_bytes(attrs: Mapping[str, Any], read: int = 0) -> int:
     """Bytes of a number of the operand `read`, one that is a tensor: of all of them, where they are of one size."""
-    return int(attrs.get("x_bytes", attrs.get("b_bytes" if read else "a_bytes", 1)))
+    return int(attrs["b_bytes"] if read and "b_bytes" in attrs else attrs.get("x_bytes", attrs.get("a_bytes", 1)))
 
 
 def out_bytes(attrs: Mapping[str, Any]) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,19 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # epsilon in the units of the row's squares. form, added up: 1 the inverse root by logarithm and exponential,
         # without it a root and divisions; 2 the mean by sums of 32 bits (the same bits either way).
         "layer_norm": ("f", "out_zp", "lo", "hi", "eps_m", "eps_e", "form"),
+        # fx32 (four bytes, n / 2^f) and fp16 (two). Shifts below 0 go to the left; everything saturates. lo and hi are
+        # numbers of the output. The formulas are in axtool/ops/reference_mixed.py.
+        "fx_add": ("a", "b", "shift_a", "shift_b", "lo", "hi", "sub", "a_bytes", "b_bytes", "out_bytes"),
+        "fx_mul": ("a", "b", "shift", "lo", "hi", "a_bytes", "b_bytes", "out_bytes"),
+        "fx_requantize": ("shift", "lo", "hi", "x_bytes", "out_bytes"),
+        "fx_quantize": ("inverse", "shift", "rest", "out_zp", "lo", "hi", "x_bytes", "out_bytes"),
+        "fx_dequantize": ("zp", "scale", "shift", "x_bytes", "out_bytes"),  # x: int8 or int16
+        "fx_lut": ("first", "interval", "x_bytes", "out_bytes"),  # reads: x, table of int32 (4097,)
+        "fx_from_fp16": ("f", "x_bytes", "out_bytes"),
+        "fp16_from_fx": ("f", "x_bytes", "out_bytes"),
+        # reads: x, weights fp16 (see packing_fp16), biases float32 of bias_rows pixels: one, or each of the output.
+        # x: int8 (zp, scale, shift as in fx_dequantize, to f_x bits), fx32 of f_x bits, or fp16. f: of an fx32 output.
+        "fp16_linear": ("zp", "scale", "shift", "f_x", "f", "relu", "bias_rows", "x_bytes", "out_bytes"),
         # A user's op (`axtool.ops.custom`). reads: up to 3 tensors, numbers of `count` bytes. boxes: h, w, c of each
         # tensor. whole 0: a box needs all channels of its own pixels (of single rows and columns those); 1: everything.
         "custom": ("id", "whole", "count", "boxes"),
@@ -106,9 +120,18 @@ KINDS = ("compute", "load", "store", "move")
 ENGINES = ("mac", "vector", "dma_read", "dma_write", "array")
 MEMORIES = ("ext", "ocm")
 PRODUCTS = ("matmul", "attention")  # of two activations
-MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise")
+MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise", "fp16_linear")
 ROW_OPS = ("softmax", "layer_norm")  # all channels of a pixel are read together
 SPREAD_ROWS = ("layer_norm",)  # of these, the ones that lie across the array: sums of a row go from element to element
+# Of a MAC op whose rows have no window: one tap, one group, and what follows the sum is not a table.
+ONE_TAP: Mapping[str, Any] = MappingProxyType(
+    {"kernel": (1, 1), "stride": (1, 1), "dilation": (1, 1), "group": 1, "act": 0}
+)
+
+
+def window_of(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes of a MAC op, with those of a window where its rows have none."""
+    return attrs if "kernel" in attrs else {**ONE_TAP, **attrs}
 
 
 def dims_of(shape: Sequence[int]) -> tuple[int, int, int]:

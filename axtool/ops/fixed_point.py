@@ -44,7 +44,8 @@ def fp16_op_bits(lo: float, hi: float) -> int:
 
 def to_fx(x: ArrayLike, fraction_bits: int) -> NDArray[np.int32]:
     """float32 -> fx32: half to even, saturating. NaN becomes 0."""
-    steps = np.rint(np.ldexp(np.asarray(x, np.float32).astype(np.float64), fraction_bits))
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        steps = np.rint(np.ldexp(np.asarray(x, np.float32).astype(np.float64), fraction_bits))
     return np.asarray(np.clip(np.nan_to_num(steps, posinf=np.inf, neginf=-np.inf), *LIMITS["int32"]), np.int32)
 
 

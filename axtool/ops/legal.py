@@ -11,6 +11,7 @@ from axtool.ops.arithmetic import LIMITS
 from axtool.ops.boxes import Dims
 from axtool.ops.custom import MOST_INPUTS
 from axtool.ops.elements import in_bytes, is_sized, is_wide, narrow, out_bytes
+from axtool.ops.legal_mixed import NUMBER_BYTES, mixed_faults
 
 LARGEST = 2**31 - 1
 MOST_SIZE = 2**23  # of an axis
@@ -20,7 +21,6 @@ MOST_FACTOR_BITS = 29
 MOST_EXPONENT = 2**12
 FORMS: Mapping[str, int] = MappingProxyType({"softmax": 2, "layer_norm": 4})
 IN_WORDS = {2: "two", 4: "four"}
-NUMBER_BYTES: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # of ops whose operands are not of every size
 MOST_DEPTH = 2**15  # of a sum of products of two activations: it stays within int32
 MOST_KEYS = 2**18  # of a sum of exponentials with 12 fraction bits: within int32
 MOST_OPERAND_BYTES = 2**28
@@ -45,8 +45,9 @@ def _bytes(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iter
     if not is_sized(a):
         return
     sizes = {name: a[name] for name in ("x_bytes", "a_bytes", "b_bytes", "out_bytes") if name in a}
-    choices = NUMBER_BYTES.get(op, (1, 2) if is_wide(op) else (1, 2, 4))
+    known = NUMBER_BYTES.get(op, {})
     for name, size in sizes.items():
+        choices = known.get(name, (1, 2) if is_wide(op) else (1, 2, 4))
         if size not in choices:
             yield f"{name} {size} is not {' or '.join(map(str, choices))}"
     if is_wide(op) and 2 not in sizes.values():
@@ -108,20 +109,22 @@ def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
     for m, f in (("m", "f"), ("m_a", "f_a"), ("m_b", "f_b"), ("m_s", "f_s"), ("m_m", "f_m")):
         if m in a and not (0 <= a[m] <= LARGEST and 0 <= a[f] <= 31):
             yield f"{m} {a[m]}, {f} {a[f]} is not a scale"
-    for name, most in (("act", 1), ("sub", 1), ("include_pad", 1), ("per_channel", 1), ("trans_b", 1)):
+    for name, most in (("act", 1), ("sub", 1), ("include_pad", 1), ("per_channel", 1), ("trans_b", 1), ("relu", 1)):
         if name in a and not 0 <= a[name] <= most:
             yield f"{name} {a[name]} is not 0..{most}"
 
 
 def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    if op in NUMBER_BYTES:
+        yield from mixed_faults(op, in_dims, out_dims, a)
     match op:
         case "conv" | "depthwise" | "conv_transpose":
             yield from _mac(op, in_dims[2], out_dims[2], a["group"])
-        case "add" | "mul":
+        case "add" | "mul" | "fx_add" | "fx_mul":
             yield from _broadcast(in_dims, out_dims, a)
         case "concat":
             yield from _concat(in_dims, out_dims, a["axis"], a["parts"])
-        case "requantize" | "lut":
+        case "requantize" | "lut" | "fx_requantize" | "fx_quantize" | "fx_dequantize":
             yield from _same(in_dims, out_dims)
         case "matmul":
             yield from _matmul(in_dims, out_dims, a)
@@ -130,6 +133,10 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
         case "softmax" | "layer_norm":
             yield from _same(in_dims, out_dims)
             yield from _row(op, in_dims[2], a)
+        case "fx_lut" | "fx_from_fp16" | "fp16_from_fx":
+            yield from _same(in_dims, out_dims)
+        case "fp16_linear":
+            yield from _same(in_dims[:2], out_dims[:2])
         case "max_pool" | "avg_pool":
             yield from _same(in_dims[2:], out_dims[2:])
         case "slice":

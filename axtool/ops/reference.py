@@ -12,6 +12,7 @@ from axtool.ops import reference_attention as attention
 from axtool.ops import reference_custom as custom
 from axtool.ops import reference_elementwise as elementwise
 from axtool.ops import reference_mac as mac
+from axtool.ops import reference_mixed as mixed
 from axtool.ops import reference_movement as movement
 from axtool.ops import reference_pool as pool
 from axtool.ops import reference_rows as rows
@@ -45,6 +46,7 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         "attention": attention.attention,
         "softmax": rows.softmax,
         "layer_norm": rows.layer_norm,
+        **mixed.MIXED,
         "custom": custom.compute,
     }
 )

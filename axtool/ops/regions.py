@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from axtool.ops.boxes import Job, flat_tile, intersect, whole
 from axtool.ops.elements import grown, in_bytes, in_numbers, is_sized, narrow
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
+from axtool.ops.packing_fp16 import bias_block_bytes, linear_block_bytes
 from axtool.ops.reference_custom import needed as custom_needs
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
 from axtool.ops.reference_movement import permuted, reflected
 from axtool.ops.reference_rows import EXP_ENTRIES, PAIR_BYTES
+from axtool.ops.tables import FX_POINTS
 from axtool.types import Tile
 
 TABLE_BYTES = 1025 * 2
@@ -46,7 +48,9 @@ def _needed(job: Job, read: int) -> Tile:
     match job.op:
         case "conv" | "depthwise" | "conv_transpose":
             return _of_mac(job, read)
-        case "add" | "mul":
+        case "fp16_linear":
+            return _of_linear(job, read)
+        case "add" | "mul" | "fx_add" | "fx_mul":
             return operand_box(tile, job.attrs["ab"[read]])
         case "concat":
             return part_input_box(job)
@@ -58,7 +62,9 @@ def _needed(job: Job, read: int) -> Tile:
             return _window_box(job, tile.c, tile.n) if read == 0 else flat_tile(0, 12)
         case "resize_nearest" | "resize_linear":
             return _resize_box(job)
-        case "requantize":
+        case "fx_lut":
+            return tile if read == 0 else flat_tile(0, FX_POINTS * 4)
+        case "requantize" | "fx_requantize" | "fx_quantize" | "fx_dequantize" | "fx_from_fp16" | "fp16_from_fx":
             return tile
         case "matmul":
             return _of_matmul(job, read)
@@ -80,7 +86,7 @@ def written(job: Job) -> Tile:
 def reads_of(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands a command of this op reads."""
     flat = {"conv": 2, "depthwise": 2, "conv_transpose": 2, "avg_pool": 1, "lut": 1, "attention": 1}
-    flat |= {"softmax": 1, "layer_norm": 1, "custom": 1}
+    flat |= {"softmax": 1, "layer_norm": 1, "fx_lut": 1, "fp16_linear": 2, "custom": 1}
     return tensor_reads(op, attrs) + flat.get(narrow(op), 0) + (1 if attrs.get("act") else 0)
 
 
@@ -90,7 +96,7 @@ def tensor_reads(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> in
         return 4 if attrs.get("mask") else 3
     if op == "custom":
         return len(attrs["boxes"]) // 3
-    return 2 if narrow(op) in ("add", "mul", "matmul") else 1
+    return 2 if narrow(op) in ("add", "mul", "matmul", "fx_add", "fx_mul") else 1
 
 
 def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
@@ -103,8 +109,10 @@ def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType
         return 1
     if op == "wide_lut":
         return 2 * in_bytes(attrs)
-    if narrow(op) in ("avg_pool", "layer_norm"):
+    if narrow(op) in ("avg_pool", "layer_norm", "fx_lut"):
         return 4
+    if op == "fp16_linear":
+        return 2 if read == 1 else 4
     return {2: 4, 3: 2}.get(read, 1)
 
 
@@ -169,6 +177,16 @@ def _of_mac(job: Job, read: int) -> Tile:
         )
     size = size if read == 1 else PARAM_BYTES
     return flat_tile(first * size, (end - first) * size)
+
+
+def _of_linear(job: Job, read: int) -> Tile:
+    """x, weights, biases of an fp16_linear: every input of the pixels, whole blocks of the channels."""
+    tile, k = job.tile, job.in_dims[2]
+    if read == 0:
+        return Tile(tile.y, tile.x, 0, tile.h, tile.w, k)
+    first = tile.c // LANES
+    size = linear_block_bytes(k) if read == 1 else bias_block_bytes(job.attrs["bias_rows"])
+    return flat_tile(first * size, (blocks(tile.c + tile.n) - first) * size)
 
 
 def _window_box(job: Job, channel: int, channels: int) -> Tile:

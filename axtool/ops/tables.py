@@ -17,6 +17,8 @@ from axtool.types import QFormat
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 INTERP_ENTRIES = 1025
+FX_INTERVAL_BITS = 12  # of the intervals of a table of an fx32 argument
+FX_POINTS = 2**FX_INTERVAL_BITS + 1
 MIDDLE = 512  # the entry of argument 0
 
 

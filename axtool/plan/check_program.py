@@ -12,9 +12,10 @@ from axtool.ops.elements import in_bytes, narrow
 from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, dims_of, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
+from axtool.ops.packing_fp16 import bias_block_bytes, linear_block_bytes
 from axtool.ops.reference_rows import PAIR_BYTES
 from axtool.ops.regions import EXP_TABLE_BYTES, WIDE_TABLE_BYTES
-from axtool.ops.tables import INTERP_ENTRIES
+from axtool.ops.tables import FX_POINTS, INTERP_ENTRIES
 from axtool.plan.check_wide import verify_numbers
 from axtool.plan.layout import stored_shape
 from axtool.plan.tile_needs import boxed_inputs
@@ -31,10 +32,13 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "matmul": (2, False), "attention": (3, False), "custom": (1, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
         "softmax": (1, False), "layer_norm": (1, False),
+        "fx_add": (2, False), "fx_mul": (2, False), "fx_requantize": (1, False), "fx_quantize": (1, False),
+        "fx_dequantize": (1, False), "fx_lut": (1, False), "fx_from_fp16": (1, False), "fp16_from_fx": (1, False),
+        "fp16_linear": (1, False),
     }
 )  # fmt: skip
 STORED = ("int8", "int16", "fx32", "fp16")  # kinds of a tensor on the device
-DTYPES = {"int8": np.int8, "int16": np.int16, "int32": np.int32}
+DTYPES = {"int8": np.int8, "int16": np.int16, "int32": np.int32, "fp16": np.float16, "float32": np.float32}
 
 
 def verify_program(program: Program) -> None:
@@ -106,7 +110,7 @@ def _verify_row(program: Program, layer: Layer) -> None:
         check_layer(op, in_dims, out_dims, attrs)
     except ValueError as error:
         raise ValueError(f"{_where(layer)}: {error}") from None
-    if narrow(layer.op) in ("add", "mul", "matmul"):
+    if "b" in attrs:
         have = program.tensors[layer.inputs[1]].numbers
         _need(tuple(attrs["b"]) == have, f"{_where(layer)}: b is {attrs['b']}, its tensor {have}")  # type: ignore[arg-type]
     if layer.op == "attention":
@@ -147,6 +151,8 @@ def _constant_bytes(program: Program, layer: Layer) -> list[int]:
     """Bytes of each flat constant of a layer; -1 where any number will do."""
     a = layer.attrs
     cin, cout = (program.tensors[name].numbers[2] for name in (layer.inputs[0], layer.outputs[0]))
+    if layer.op == "fp16_linear":
+        return [blocks(cout) * linear_block_bytes(cin), blocks(cout) * bias_block_bytes(a["bias_rows"])]
     if layer.op in MAC_OPS:
         group = a["group"]
         if narrow(layer.op) == "depthwise":
@@ -164,6 +170,8 @@ def _constant_bytes(program: Program, layer: Layer) -> list[int]:
         return [WIDE_TABLE_BYTES[in_bytes(a)]]
     if layer.op in ("attention", "softmax"):
         return [EXP_TABLE_BYTES]
+    if layer.op == "fx_lut":
+        return [FX_POINTS * 4]
     return [-1] if narrow(layer.op) == "avg_pool" else []
 
 

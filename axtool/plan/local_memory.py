@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from axtool.ops.attention import attention_room
-from axtool.ops.elements import in_bytes, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, ROW_OPS, SPREAD_ROWS, dims_of
-from axtool.ops.regions import TABLE_BYTES, tensor_reads
+from axtool.ops.elements import in_bytes, is_wide, narrow, out_bytes
+from axtool.ops.encoding import MAC_OPS, ROW_OPS, SPREAD_ROWS, dims_of, window_of
+from axtool.ops.regions import TABLE_BYTES, number_bytes, tensor_reads
 from axtool.plan.tile_needs import boxed_inputs
 from axtool.target import Target
 from axtool.timing.inside import LARGE_ARRAY
@@ -55,8 +55,8 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
     source, weights = layer.inputs[:2]
     depth, all_read = _depths(layer, program, made)
     step = min(array.input_channels, depth)
-    accumulator = 8 if in_bytes(attrs) == 2 else 4
-    found[weights] = IN_FLIGHT * step * array.output_channels
+    accumulator = 8 if is_wide(layer.op) and in_bytes(attrs) == 2 else 4
+    found[weights] = IN_FLIGHT * step * array.output_channels * number_bytes(layer.op, 1)
     whole = {
         source: under * all_read * in_bytes(attrs),
         out: accumulator * min(array.output_channels, made) + made * out_bytes(attrs),
@@ -107,8 +107,9 @@ def _depths(layer: Layer, program: Program, made: int) -> tuple[int, int]:
         return 1, min(channels, made)
     if layer.op == "matmul":
         return channels, channels
-    depth = channels // int(layer.attrs["group"])
-    share = dims_of(program.tensors[layer.outputs[0]].shape)[2] // out_bytes(layer.attrs) // int(layer.attrs["group"])
+    group = int(window_of(layer.attrs)["group"])
+    depth = channels // group
+    share = dims_of(program.tensors[layer.outputs[0]].shape)[2] // out_bytes(layer.attrs) // group
     return depth, min(channels, depth * ceil(made / share))
 
 

@@ -12,7 +12,10 @@ from axtool.plan.tile_needs import concat_box
 from axtool.types import Layer, Program, Tile
 
 # Ops whose output box may take the place of the very same box of an operand.
-IN_PLACE = ("add", "mul", "lut", "requantize", "wide_add", "wide_mul", "wide_lut", "wide_requantize")
+IN_PLACE = (
+    "add", "mul", "lut", "requantize", "wide_add", "wide_mul", "wide_lut", "wide_requantize",
+    "fx_add", "fx_mul", "fx_requantize", "fx_lut",
+)  # fmt: skip
 Origin = tuple[int, int, int]  # (y, x, channel byte)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from axtool.ops.elements import narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, ROW_OPS, dims_of
+from axtool.ops.encoding import MAC_OPS, ROW_OPS, dims_of, window_of
 from axtool.plan.local_memory import local_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import padded
@@ -172,7 +172,7 @@ def channel_unit(job: TileJob) -> int:
     if job.layer.op not in MAC_OPS:
         return size
     channels = job.dims[2] // size
-    share = channels // (1 if narrow(job.layer.op) == "depthwise" else job.layer.attrs["group"])
+    share = channels // (1 if narrow(job.layer.op) == "depthwise" else window_of(job.layer.attrs)["group"])
     return size * (BLOCK if share % BLOCK == 0 or share == channels else share)
 
 

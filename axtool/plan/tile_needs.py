@@ -50,7 +50,7 @@ def sliceable(layer: Layer) -> bool:
 
     Those of a depthwise layer are too small to be worth the requests.
     """
-    return layer.op in ("conv", "conv_transpose", "wide_conv")
+    return layer.op in ("conv", "conv_transpose", "wide_conv", "fp16_linear")
 
 
 def slices(layer: Layer, program: Program, box: Tile) -> tuple[Tile, Tile]:

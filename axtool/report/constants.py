@@ -16,7 +16,7 @@ UNSAID = "unsaid"  # of what it states without saying from where
 ORIGINS = ("fact", "natural", "fitted", "set", DEFAULT, UNSAID)
 
 # What a dotted path begins or ends with, and the unit of the value; the first that fits.
-BEGINS = {"energy.": "relative", "costs.int16_passes": "passes", "costs.": "cycles"}
+BEGINS = {"energy.": "relative", "costs.int16_passes": "passes", "costs.fp16_passes": "passes", "costs.": "cycles"}
 ENDS = {
     "clock_hz": "Hz", "bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "bytes_per_pe": "B", "bytes": "B",
     "cycles": "cycles", "in_flight": "requests",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.boxes import Dims, Job, contains, is_empty, whole
 from axtool.ops.elements import narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, decode_command, decode_layer
+from axtool.ops.encoding import MAC_OPS, decode_command, decode_layer, window_of
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import LANES
 from axtool.ops.regions import needed, number_bytes, reads_of, tensor_reads, written
@@ -143,7 +143,7 @@ def _cuts_number(view: View, box: Tile, size: int) -> bool:
 def _check_blocks(layer: LayerRow, tile: Tile) -> None:
     """A box of a MAC op begins with a block of 16 channels of its group, because the weights do."""
     channel, channels = (c // out_bytes(layer.attrs) for c in (tile.c, layer.out_dims[2]))
-    share = channels if narrow(layer.op) == "depthwise" else channels // layer.attrs["group"]
+    share = channels if narrow(layer.op) == "depthwise" else channels // window_of(layer.attrs)["group"]
     if channel % share % LANES:
         raise ValueError(f"{layer.op}: channel {channel} is inside a block of {LANES} channels")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from axtool.ops.elements import narrow
-from axtool.ops.encoding import MAC_OPS
+from axtool.ops.encoding import MAC_OPS, window_of
 from axtool.target import Array, Target
 from axtool.types import Layer, Tile
 
@@ -42,7 +42,7 @@ def work(layer: Layer, tile: Tile, depth: int, cout: int, array: Array) -> Work:
         blocks = kh * kw
         channels = ceil(tile.n / array.output_channels)
     else:
-        group = int(layer.attrs["group"])
+        group = int(window_of(layer.attrs)["group"])
         dense = runs_dense(layer, array)
         blocks = _blocks(kh, kw, depth * group if dense else depth, array)
         channels = _output_blocks(tile.n, cout if dense else cout // group, array.output_channels)
@@ -52,7 +52,8 @@ def work(layer: Layer, tile: Tile, depth: int, cout: int, array: Array) -> Work:
 
 def taps(layer: Layer) -> tuple[int, int]:
     """Taps that meet one output pixel, down and across: of a transposed convolution, those of one phase."""
-    kh, kw, sh, sw = (int(v) for v in (*layer.attrs["kernel"], *layer.attrs["stride"]))
+    a = window_of(layer.attrs)
+    kh, kw, sh, sw = (int(v) for v in (*a["kernel"], *a["stride"]))
     if narrow(layer.op) == "conv_transpose":
         return ceil(kh / sh), ceil(kw / sw)
     return kh, kw
@@ -60,7 +61,7 @@ def taps(layer: Layer) -> tuple[int, int]:
 
 def hops(layer: Layer) -> int:
     """Neighbours that the window reaches beyond one pixel, down and across together."""
-    dilation = layer.attrs["dilation"]
+    dilation = window_of(layer.attrs)["dilation"]
     return sum((k - 1) * d for k, d in zip(taps(layer), dilation, strict=True))
 
 
@@ -91,7 +92,7 @@ def is_gathered(layer: Layer, target: Target) -> bool:
 
     Windows side by side within the block of a packed flow are read by that.
     """
-    stride, kernel = max(layer.attrs["stride"]), max(layer.attrs["kernel"])
+    stride, kernel = (max(window_of(layer.attrs)[name]) for name in ("stride", "kernel"))
     most = target.limits.get("max_flow_stride")
     if most is None or stride <= most or narrow(layer.op) == "conv_transpose":
         return False

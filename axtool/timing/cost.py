@@ -14,9 +14,9 @@ from math import ceil
 from axtool.ops import custom
 from axtool.ops.boxes import Job, is_empty
 from axtool.ops.elements import in_bytes, in_numbers, is_sized, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, PRODUCTS, ROW_OPS, dims_of
+from axtool.ops.encoding import MAC_OPS, PRODUCTS, ROW_OPS, dims_of, window_of
 from axtool.ops.moves import COPIES, GATHERS
-from axtool.ops.regions import needed, tensor_reads
+from axtool.ops.regions import needed, number_bytes, tensor_reads
 from axtool.target import DEFAULT_COSTS, Target
 from axtool.timing.array import (
     WINOGRAD_WEIGHTS,
@@ -29,12 +29,13 @@ from axtool.timing.array import (
     weight_factor,
     work,
 )
+from axtool.timing.cost_mixed import MIXED_COSTS, narrowing, passes_of
 from axtool.timing.cost_products import product_cycles
 from axtool.timing.cost_rows import row_cycles
 from axtool.types import Layer, Program, Tile
 
 # A box of these needs as much of its inputs wherever it lies.
-PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS, *ROW_OPS)
+PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS, *ROW_OPS, *MIXED_COSTS)
 KIB = 1024
 OUTPUT = -1  # stands for the output among the operands of a command; inputs have their index
 WEIGHTS = 1  # the operand of a MAC layer that holds its weights
@@ -119,7 +120,7 @@ class CostModel:
         """Input channels, in numbers, that one output channel reads; `channels` of the input, in bytes."""
         if narrow(layer.op) == "depthwise" or layer.op not in MAC_OPS:
             return 1
-        return channels // in_bytes(layer.attrs) // int(layer.attrs["group"])
+        return channels // in_bytes(layer.attrs) // int(window_of(layer.attrs)["group"])
 
     def _work_out(self, layer: Layer, at: int, tile: Tile, part: int, inside: frozenset[int]) -> Cost:
         ins, out = self._dims[at]
@@ -145,11 +146,11 @@ class CostModel:
     def _mac(self, layer: Layer, job: Job, port_bytes: int, port: int, inside: frozenset[int]) -> Cost:
         """Steps over the taps and input channels of each output channel, the drain of each, then requantize.
 
-        An input of 16 bits takes the steps, and the array's shifts, of several passes. Transfers run beside the MACs:
-        only what exceeds them is charged.
+        An input of 16 bits and one of fp16 take the steps, and the array's shifts, of several passes. Transfers run
+        beside the MACs: only what exceeds them is charged.
         """
         target, costs = self.target, self._costs
-        passes = costs["int16_passes"] if in_bytes(layer.attrs) == 2 else 1
+        passes = passes_of(layer, costs)
         depth = self._depth(layer, job.in_dims[2])
         factor = WINOGRAD_WEIGHTS if takes_winograd(layer, depth, target.array) else 1.0
         job = _counted(job)
@@ -161,12 +162,13 @@ class CostModel:
         rate = target.array.weights_bytes_per_cycle
         entering, blocks = 0, 0
         if rate is not None and WEIGHTS not in inside:
-            kh, kw = layer.attrs["kernel"]
-            entering, blocks = ceil(kh * kw * depth * tile.n * factor / rate), todo.channels * todo.blocks
-        act = costs["interpolate"] if layer.attrs["act"] else 0
+            kh, kw = window_of(layer.attrs)["kernel"]
+            size = kh * kw * depth * tile.n * number_bytes(layer.op, WEIGHTS)
+            entering, blocks = ceil(size * factor / rate), todo.channels * todo.blocks
+        act = costs["interpolate"] if window_of(layer.attrs)["act"] else 0
         return Cost(
             mac=mac,
-            compute=ceil(outputs * (costs["requantize"] + act)),
+            compute=ceil(outputs * (costs["requantize"] + act) + self._tiles(tile) * narrowing(layer, depth, costs)),
             data_array=shifts + _exposed(entering, mac, blocks),
             data_ocm=max(0, port - mac),
             macs=_macs(layer, job, depth),
@@ -195,6 +197,8 @@ class CostModel:
         if op in ROW_OPS:
             return ceil(row_cycles(layer, tile, tile.n // out_bytes(layer.attrs), self.target.array, costs))
         match op:
+            case _ if op in MIXED_COSTS:
+                each = costs[MIXED_COSTS[op]]
             case "lut" if in_bytes(layer.attrs) == 2:
                 each = costs["interpolate"]
             case "add" | "mul" | "lut" | "requantize":
@@ -291,7 +295,7 @@ def _dims(layer: Layer, program: Program) -> tuple[list[tuple[int, int, int]], t
 
 def _macs(layer: Layer, job: Job, depth: int) -> int:
     """Multiply-accumulates by definition, padding included; a transposed convolution has them by input pixel."""
-    (kh, kw), tile = layer.attrs["kernel"], job.tile
+    (kh, kw), tile = window_of(layer.attrs)["kernel"], job.tile
     pixels: float = tile.h * tile.w
     if layer.op == "conv_transpose":
         pixels *= job.in_dims[0] * job.in_dims[1] / (job.out_dims[0] * job.out_dims[1])

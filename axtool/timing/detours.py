@@ -13,7 +13,7 @@ from math import ceil
 from typing import Literal
 
 from axtool.ops.boxes import Job
-from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.encoding import MAC_OPS, dims_of, window_of
 from axtool.ops.regions import needed
 from axtool.optimizations import is_off
 from axtool.target import Target
@@ -107,7 +107,7 @@ class _Look:
     def activations(self) -> Iterator[tuple[Detour, ...]]:
         """A map of several tiles that a window with a step shrinks, unless it is an input: in external memory."""
         for at, layer in enumerate(self.program.layers):
-            if layer.op in MAC_OPS and max(layer.attrs["stride"]) > 1 and _reach(layer) > max(layer.attrs["stride"]):
+            if layer.op in MAC_OPS and 1 < max(window_of(layer.attrs)["stride"]) < _reach(layer):
                 h, w, c = self._dims(layer.inputs[0])
                 if self.maker.get(layer.inputs[0]) is not None and self._fills(h, w) > 1:
                     yield (Detour(at, "spill", self._fills(h, w) * c, self.tile_bytes),)
@@ -193,7 +193,7 @@ class _Look:
 
 
 def _reach(layer: Layer) -> int:
-    return int(max(layer.attrs["kernel"]))
+    return int(max(window_of(layer.attrs)["kernel"]))
 
 
 def port_cycles(detour: Detour, target: Target, costs: Mapping[str, float]) -> int:

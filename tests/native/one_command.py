@@ -49,9 +49,9 @@ class Memory:
     def view(self, tile: Tile, *, numbers: NDArray[Any] | None = None, align: int = 1) -> View:
         memory = str(self.random.choice(["ext", "ocm"]))
         pixel = tile.n + int(self.random.choice([0, 0, 1, 5, 64]))
-        pixel += -pixel % min(align, 2)
+        pixel += -pixel % min(align, 4)
         row = (tile.w - 1) * pixel + tile.n + int(self.random.choice([0, 0, 3, 64]))
-        row += -row % min(align, 2)
+        row += -row % min(align, 4)
         offset = self.used[memory] + int(self.random.integers(0, 40))
         offset += -offset % align
         view = View(memory, offset, tile, row, pixel)  # type: ignore[arg-type]

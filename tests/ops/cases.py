@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
 from axtool.ops.elements import is_wide, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, PRODUCTS
+from axtool.ops.encoding import MAC_OPS, PRODUCTS, window_of
 from axtool.ops.exponential import exp_table, iterated_exp_table
+from axtool.ops.legal_mixed import NUMBER_BYTES
 from axtool.ops.packing import fold_bias, outputs_first, pack_conv_weights, pack_depthwise, pack_params
 from axtool.ops.reference_rows import affine_pairs, epsilon_fields
 from axtool.types import Tile
@@ -58,6 +59,10 @@ def random_case(op: str, seed: int) -> Case:
         from tests.ops.custom_cases import custom_case
 
         return custom_case(Dice(op, seed))
+    if op in NUMBER_BYTES:
+        from tests.ops.mixed_cases import mixed_case
+
+        return mixed_case(op, seed)
     if not is_wide(op):
         return _MAKERS[op](Dice(op, seed))
     from tests.ops.wide_cases import widened  # it is made of the cases here
@@ -75,7 +80,7 @@ def random_tile(case: Case, seed: int) -> Tile:
     (y, h), (x, w), (c, n) = bounds
     if case.op in MAC_OPS:
         channels = case.out_dims[2] // number
-        share = channels if narrow(case.op) == "depthwise" else channels // case.attrs["group"]
+        share = channels if narrow(case.op) == "depthwise" else channels // window_of(case.attrs)["group"]
         c -= c % share % 16
     return Tile(y, x, c * number, h, w, n * number)
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from axtool.ops.arithmetic import qfp
 from axtool.ops.boxes import is_empty, whole
-from axtool.ops.elements import is_wide, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, dims_of
+from axtool.ops.elements import is_sized, narrow, out_bytes
+from axtool.ops.encoding import FIELDS, MAC_OPS, dims_of, window_of
 from axtool.ops.packing import fold_bias, pack_conv_weights, pack_params
 from axtool.ops.regions import needed, written
 from axtool.sim.checks import LayerRow
@@ -138,11 +138,12 @@ class _Emitter:
         )
 
     def _room(self, tile: Tile, op: str) -> View:
-        """A fresh place in on-chip memory, with gaps between pixels and rows; numbers of two bytes lie evenly."""
+        """A fresh place in on-chip memory, with gaps between pixels and rows; numbers of several bytes lie evenly."""
         pixel = tile.n if tile.h == tile.w == 1 else tile.n + 3
         row = tile.w * pixel + 5
-        if is_wide(op):
-            pixel, row = pixel + pixel % 2, tile.w * (pixel + pixel % 2) + 6
+        if is_sized(dict.fromkeys(FIELDS[op])):
+            pixel += -pixel % 4
+            row = tile.w * pixel + 8
         return self._take("ocm", tile, row, pixel, tile.h * row)
 
     def _place(self, name: str, tensor: Tensor, memory: str) -> None:
@@ -195,8 +196,9 @@ def block_cuts(case: Case, seed: int) -> Cut:
     number = out_bytes(case.attrs)
     height, width, channels = (int(rng.integers(1, n + 1)) for n in (*case.out_dims[:2], case.out_dims[2] // number))
     if case.op in MAC_OPS:
-        grouped = narrow(case.op) != "depthwise" and case.attrs["group"] > 1
-        share = case.out_dims[2] // number // case.attrs["group"]
+        group = window_of(case.attrs)["group"]
+        grouped = narrow(case.op) != "depthwise" and group > 1
+        share = case.out_dims[2] // number // group
         channels = share * -(-channels // share) if grouped else 16 * -(-channels // 16)
     return cuts(height, width, channels * number)
 

@@ -12,8 +12,9 @@ const OpInfo &op_info(Op op) {
       &requantize_op, &slice_op,   &pad_op,            &max_pool_op,      &avg_pool_op,      &resize_nearest_op,
       &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op,
       &wide_conv_op, &wide_depthwise_op, &wide_add_op, &wide_mul_op,     &wide_requantize_op, &wide_lut_op,
-      &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,      &layer_norm_op,
-      &custom_op};
+      &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,       &layer_norm_op,    &fx_add_op,
+      &fx_mul_op,     &fx_requantize_op, &fx_quantize_op, &fx_dequantize_op, &fx_lut_op,     &fx_from_fp16_op,
+      &fp16_from_fx_op, &fp16_linear_op, &custom_op};
   return *table[size_t(op)];
 }
 
@@ -36,7 +37,9 @@ int tensor_reads(const Layer &layer) {
     case Op::add:
     case Op::mul:
     case Op::wide_add:
-    case Op::wide_mul: return 2;
+    case Op::wide_mul:
+    case Op::fx_add:
+    case Op::fx_mul: return 2;
     default: return 1;
   }
 }
@@ -81,6 +84,8 @@ int number_bytes(const Layer &layer, int read) {
     case Op::attention:
     case Op::softmax: return 2;
     case Op::wide_lut: return 2 * int(layer.get("x_bytes"));
+    case Op::fx_lut: return 4;
+    case Op::fp16_linear: return read == 1 ? 2 : 4;
     default: return 1;
   }
 }
@@ -122,7 +127,7 @@ void check_bytes(const Layer &layer, std::initializer_list<const char *> fields)
 
 void check_zero_point(const Layer &layer, const char *field, const char *bytes) {
   check_int8(layer, field);
-  want(layer.get(bytes) == 1 || layer.get(field) == 0, named(layer, field) + ": want 0, the numbers have two bytes");
+  want(layer.get(bytes) == 1 || layer.get(field) == 0, named(layer, field) + ": want 0, the numbers have more bytes");
 }
 
 void check_wide_limits(const Layer &layer) {
