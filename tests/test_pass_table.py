@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PassTable]:
 
 
 def test_every_row_that_acts_saves_cycles(made: tuple[Path, PassTable]) -> None:
-    acting = {row.name: row.cycles for row in made[1].rows if row.cycles is not None}
+    acting = {row.name: row.cycles for row in made[1].worth.rows if row.cycles is not None}
     assert set(acting) == {
         "single-walk", "branches-in-place", "split-resize", "packed-space-to-depth",
         "fuse-before-upsample",
@@ -53,7 +53,7 @@ def test_every_row_that_acts_saves_cycles(made: tuple[Path, PassTable]) -> None:
 
 
 def test_the_second_phase_closes_and_the_first_nearly_does(made: tuple[Path, PassTable]) -> None:
-    table = made[1]
+    table = made[1].worth
     sums = [sum(row.cycles or 0 for row in table.rows if row.phase == phase) for phase in (1, 2)]
     assert sums[1] == table.final - table.composed
     assert sums[0] == pytest.approx(table.composed - table.base, rel=0.05)
@@ -74,12 +74,12 @@ def test_the_agreement_of_labels_is_measured_before_and_after(made: tuple[Path, 
 def test_what_the_user_disables_is_no_row(made: tuple[Path, PassTable]) -> None:
     off = ("single-walk", "split-resize")
     table = pass_table(made[0], Options(calib=("random:2",), reading=Reading(disable=off)), Silent())
-    assert not set(off) & {row.name for row in table.rows}
+    assert not set(off) & {row.name for row in table.worth.rows}
 
 
 def test_the_text_has_the_totals_and_the_agreement(made: tuple[Path, PassTable]) -> None:
     text = passes_text(made[1].to_dict())
-    for number in (made[1].base, made[1].composed, made[1].final):
+    for number in (made[1].worth.base, made[1].worth.composed, made[1].worth.final):
         assert f"{number:,}" in text
     assert "% of labels" in text
     assert "bit-exact" in text

@@ -31,7 +31,7 @@ from axtool.timing.array import (
 )
 from axtool.timing.cost_mixed import MIXED_COSTS, narrowing, passes_of
 from axtool.timing.cost_products import product_cycles
-from axtool.timing.cost_rows import row_cycles
+from axtool.timing.cost_rows import relayout_cycles, row_cycles
 from axtool.types import Layer, Program, Tile
 
 # A box of these needs as much of its inputs wherever it lies.
@@ -137,11 +137,16 @@ class CostModel:
             return self._product(job, port_bytes, port)
         compute, pipelined = self._compute(layer, tile, part), self.target.engines.pipelined
         if layer.op in COPIES or layer.op in GATHERS:
-            port = max(port, self._moved(layer, at, tile)) if port else 0  # no copy is faster than the port
+            moved = self._moved(layer, at, tile)
+            port = (moved if self._retiles(layer, at) else max(port, moved)) if port else 0
             exposed = port
         else:
             exposed = max(0, port - compute)
-        return Cost(compute=compute, data_ocm=exposed, port_bytes=port_bytes, port=port, pipelined=pipelined)
+        relaid = self._relaid(layer, tile)
+        return Cost(
+            compute=compute, data_array=relaid, data_ocm=exposed, port_bytes=port_bytes, port=port, array=relaid,
+            pipelined=pipelined,
+        )  # fmt: skip
 
     def _mac(self, layer: Layer, job: Job, port_bytes: int, port: int, inside: frozenset[int]) -> Cost:
         """Steps over the taps and input channels of each output channel, the drain of each, then requantize.
@@ -217,11 +222,22 @@ class CostModel:
                 each = 0.0
         return ceil(self._tiles(tile) * (tile.n // out_bytes(layer.attrs)) * each)
 
+    def _relaid(self, layer: Layer, tile: Tile) -> int:
+        """Cycles in which the array turns what a layer reads and makes."""
+        if narrow(layer.op) not in ROW_OPS:
+            return 0
+        channels = tile.n // out_bytes(layer.attrs)
+        return ceil(relayout_cycles(layer, tile, channels, self.target.array, self._costs))
+
+    def _retiles(self, layer: Layer, at: int) -> bool:
+        """Whether a line of tokens becomes a map, or a map a line: by tiles, each read once."""
+        ins, out = self._dims[at]
+        return layer.op == "reshape" and ins[0][2] == out[2]
+
     def _moved(self, layer: Layer, at: int, tile: Tile) -> int:
         """Cycles of a copy by whole tiles, or of a gather by elements."""
         costs, elements = self._costs, tile.h * tile.w * tile.n
-        (_, _, before), after = self._dims[at][0][0], self._dims[at][1][2]
-        if layer.op == "reshape" and before == after:  # a line of tokens becomes a map, or back: by tiles
+        if self._retiles(layer, at):
             return ceil(elements / KIB * costs["copy_per_kib"])
         if layer.op in GATHERS or (layer.op == "slice" and set(layer.attrs["step"]) != {1}):
             lines = ceil(elements / self._array_pixels)

@@ -15,6 +15,7 @@ from axtool.timing.array import array_fills
 from axtool.types import Layer, Tile
 
 EXACT_TABLE = 1
+KIB = 1024
 COMPARE, ADD = 2, 1  # instructions: maximum (load, compare), sum
 Parts = dict[str, float]  # cycles of one tile by what they are for
 
@@ -25,12 +26,16 @@ def softmax_parts(form: int, costs: Mapping[str, float]) -> Parts:
     return {"maximum": COMPARE, "difference": ADD, "exp": exponential, "sum": ADD, "scale": costs["requantize"]}
 
 
-def layer_norm_parts(form: int, costs: Mapping[str, float]) -> Parts:
-    """Cycles of one tile of rows by columns. A mean in 32 bits travels in the words of the squares' sum."""
+def layer_norm_parts(form: int, costs: Mapping[str, float], array: Array) -> Parts:
+    """Cycles of one tile of rows by columns. A mean in 32 bits travels in the words of the squares' sum.
+
+    Mean and 1/sigma go back to the elements of their row, factor and offset of a channel down its column: a hop each.
+    """
     return {
         "mean": 0.0 if form & NARROW_MEAN else costs["row_sum"],
         "squares": costs["row_sum"],
         "root": 0.0 if form & LOG_ROOT else costs["layernorm_root"],
+        "spread": 2 * (array.columns - 1) + 2 * (array.rows - 1),
         "scale": costs["mul"] + costs["requantize"],
     }
 
@@ -39,5 +44,19 @@ def row_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs: Map
     """Cycles in which the vector unit makes one box of rows of `channels` numbers."""
     if layer.op == "softmax":
         return array_fills(array, tile.h, tile.w) * channels * sum(softmax_parts(layer.attrs["form"], costs).values())
-    tiles = ceil(tile.h * tile.w / array.rows) * ceil(channels / array.columns)
-    return tiles * sum(layer_norm_parts(layer.attrs["form"], costs).values())
+    return norm_tiles(tile, channels, array) * sum(layer_norm_parts(layer.attrs["form"], costs, array).values())
+
+
+def relayout_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs: Mapping[str, float]) -> float:
+    """Cycles in which rows come to lie across the array, and back: a tile copy each way.
+
+    The layers beside a layer_norm have a token in each element.
+    """
+    if layer.op == "softmax":
+        return 0.0
+    return 2 * norm_tiles(tile, channels, array) * costs["copy_per_kib"] * array.rows * array.columns / KIB
+
+
+def norm_tiles(tile: Tile, channels: int, array: Array) -> int:
+    """Tiles of a layer_norm: pixels down, channels across."""
+    return ceil(tile.h * tile.w / array.rows) * ceil(channels / array.columns)

@@ -7,6 +7,7 @@ clock charges what the straightforward program does in their place, by the primi
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -139,14 +140,14 @@ class _Look:
             yield tuple(Detour(start, "entry", 1, 0) for start in more)
 
     def norms(self) -> Iterator[tuple[Detour, ...]]:
-        """What a LayerNormalization of several tiles makes is copied for its reader beside the linear layers.
+        """What a LayerNormalization of several tiles makes is copied for a reader of its kernel beside the linear one.
 
         One place for each number of tokens.
         """
         found: dict[int, list[Detour]] = {}
-        for layer in self.program.layers:
+        for maker, layer in enumerate(self.program.layers):
             h, w, c = self._dims(layer.outputs[0])
-            reading = self.readers.get(layer.outputs[0], [])
+            reading = [at for at in self.readers.get(layer.outputs[0], []) if self._kernel(at) == self._kernel(maker)]
             if layer.op == "layer_norm" and self._fills(h, w) > 1 and len(reading) > 1:
                 moved = [at for at in reading if self._moves(at)]
                 if moved and len(moved) < len(reading):
@@ -160,6 +161,10 @@ class _Look:
             if layer.op == "space_to_depth" and self._enters(layer.inputs[0]):
                 h, w, c = self._dims(layer.outputs[0])
                 yield (Detour(at, "scatter", self._fills(h, w) * c, self.tile_bytes),)
+
+    def _kernel(self, at: int) -> int:
+        """The number of the kernel that a layer is in, from 1."""
+        return bisect_right(self.starts, at)
 
     def _made_by(self, name: str) -> Layer | None:
         at = self.maker.get(name)

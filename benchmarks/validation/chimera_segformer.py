@@ -113,7 +113,6 @@ def _explained(target: Target) -> dict[str, tuple[float, float, str, str]]:
     element, lut = costs["gather_per_element"], costs["lut"]
     table = f"tiles of scores, {costs['exp'] - lut:g} cycles each"
     pixels = target.array.rows * target.array.columns
-    resized, fused = _fused_before_upsampling(target)
     return {
         "exp table multi-tile": (-many * lut, many, "exp", f"{many:,} {table}"),
         "exp table single-tile": (-one * lut, one, "exp", f"{one:,} {table}"),
@@ -132,7 +131,6 @@ def _explained(target: Target) -> dict[str, tuple[float, float, str, str]]:
             f"{stores} stores of {pixels:,} elements, a fence after each",
         ),
         "branches in place": (copies * costs["copy_per_kib"], 0, "", f"{copies:,} copies of 1 KiB"),
-        "fuse before upsampling": (fused, resized, "resize", f"{resized:,} tiles less to resize"),
         "one entry point": (0, ENTRIES_SAVED, "entry", f"{ENTRIES_SAVED} entries less"),
     }  # fmt: skip
 
@@ -155,19 +153,3 @@ def norm_tiles(target: Target) -> int:
         count += 6 * ceil(stage.height * stage.width / rows) * across
         count += BLOCKS * ceil(KEYS / rows) * across * (stage.reduction > 1)
     return count
-
-
-def _fused_before_upsampling(target: Target) -> tuple[int, float]:
-    """Tile-channels that need no resize any more, and the cycles that are saved beside them.
-
-    The fusing 1x1 convolution meets each branch at its own size and not all four at the largest; against it stand its
-    outputs at each size, and their running sum.
-    """
-    costs = target.costs
-    fills = [stage.fills(target) for stage in STAGES]
-    before = sum(sum(fills[:at]) for at in range(1, len(fills)))  # each branch doubles until it has the largest size
-    after = sum(fills[:-1])  # the running sum does
-    steps = ceil(BRANCH / target.array.input_channels)
-    macs = steps * (len(fills) * fills[0] - sum(fills))
-    more = (sum(fills) - fills[0]) * (costs["mac_drain"] + costs["requantize"]) + after * costs["add"]
-    return BRANCH * (before - after), BRANCH * (macs - more)

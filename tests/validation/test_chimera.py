@@ -73,7 +73,7 @@ def test_a_qb16_has_half_the_multipliers_of_a_qc_u() -> None:
 
 def test_savings_of_segformer_are_those_of_the_primitive_costs(section: Sections, misses: Misses) -> None:
     rows = of_set(section("chimera"), chimera_segformer.SET)
-    assert len(rows) == 16
+    assert len(rows) == 14
     assert misses(rows) == ""
 
 
@@ -105,7 +105,7 @@ def test_scores_of_segformer_fill_the_tiles_that_its_two_rows_stand_for() -> Non
     assert chimera_segformer.score_tiles(target, stages[2:]) == 3328
 
 
-@pytest.mark.parametrize("constant", ["exp", "gather", "layernorm_root", "resize", "entry"])
+@pytest.mark.parametrize("constant", ["exp", "gather", "layernorm_root", "entry"])
 def test_a_constant_fitted_to_savings_is_what_the_fit_gives(constant: str) -> None:
     target = load_target(chimera_segformer.TARGET)
     of = [saving for saving in chimera_segformer.savings(target) if saving.constant == constant]
