@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from axtool.errors import located
+from axtool.graph.fuse_wished import fuse_wished
 from axtool.graph.load import Loaded, freeze_overridable, load_model
 from axtool.graph.load_sizes import check_sizes
 from axtool.graph.optimize import optimize
-from axtool.graph.passes import Cleaned, clean
+from axtool.graph.passes import FUSE_PROJECTIONS, Cleaned, clean
 from axtool.graph.passes.checking import Checker
 from axtool.graph.signature import defaults_of, inputs_of, outputs_of
+from axtool.graph.sites import sites_of
 from axtool.graph.split import Split, Wishes, split
 from axtool.graph.split_outputs import cut_outputs
 from axtool.ops.limits import taken_ops
@@ -94,7 +96,10 @@ def read_front(
     check_sizes(graph, str(path))  # cleaning finds shapes that loading could not
     entered = [value.name or "" for value in graph.graph.inputs]
     with located(str(path)):
-        parts = split(graph, target, given=cleaned.given, wish=lambda sites: wish(sites, entered) if wish else Wishes())
+        wishes = wish(sites_of(graph), entered) if wish else Wishes()
+        if wishes.precision and FUSE_PROJECTIONS not in reading.disable:
+            cleaned, wishes = fuse_wished(cleaned, wishes, check)
+        parts = split(graph, target, given=cleaned.given, wish=lambda sites: wishes)
     return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph))
 
 

@@ -48,6 +48,7 @@ from axtool.graph.passes.work import Work, remove_unused
 from axtool.optimizations import check_names
 from axtool.types import QFormat
 
+FUSE_PROJECTIONS = "fuse-projections"  # of linears that a recipe wants in fp16 (`graph.fuse_wished`)
 ROUNDS = 4  # real graphs need one or two
 
 
@@ -130,7 +131,7 @@ def clean(
     leave out; an unknown name raises UsageError. `takes` are the ops that the device runs (`limits.taken_ops`): what
     would make an op beyond ONNX's small ones for a device that lacks it is left out.
     """
-    check_names(disable, [step.name for step in PASSES])
+    check_names(disable, [*(step.name for step in PASSES), FUSE_PROJECTIONS])
     work = Work(model)
     infer_shapes(model)
     counts = {step.name: 0 for step in PASSES if step.name not in disable}
