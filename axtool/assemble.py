@@ -10,6 +10,7 @@ from axtool import __version__
 from axtool.artefact.axm import Artefact, DeviceStage, HostStage
 from axtool.errors import UsageError
 from axtool.graph.front import Front
+from axtool.graph.regions import count_of
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.samples import Samples
 from axtool.inputs.spec import InputSpec
@@ -43,6 +44,7 @@ def assemble(
     ranges = choice.ranges
     preparation = samples.preparation if samples is not None else chosen_preparation(front, ranges, options)
     loaded = front.loaded
+    regions = count_of(front.parts.stages)
     return Artefact(
         target=target_to_dict(target),
         inputs=front.inputs,
@@ -72,6 +74,7 @@ def assemble(
             "samples": list(choice.samples),
             "preprocess": Path(options.preprocess.rsplit(":", 1)[0]).name if options.preprocess else "",
             "dims": dict(sorted((loaded.dims_fixed or {}).items())),
+            **({"regions": regions} if regions else {}),
             "passes": {result.name: result.count for result in front.cleaned.log if result.count},
             "notes": [*loaded.notes, *front.cleaned.notes],
             **({"directives": directives_to_dict(directives)} if directives else {}),

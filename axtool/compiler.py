@@ -19,6 +19,7 @@ from axtool.config import refuse_overwrite, write_together
 from axtool.errors import UnsupportedError, UsageError, located
 from axtool.graph.front import Front, read_front
 from axtool.graph.names import value_names
+from axtool.graph.regions import count_of
 from axtool.graph.signature import check_ends, to_bytes
 from axtool.graph.split import Stage
 from axtool.graph.standard import check_standard
@@ -114,6 +115,8 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     samples = open_calibration(front, options)
     choice = measure(front, samples, ranges, followed, options, target, progress)
     front = with_precision(front, choice.precision)
+    if regions := count_of(front.parts.stages):
+        log.info("regions: %s", ", ".join(f"{kind} {count}" for kind, count in regions.items()))
     followed = replace(followed, precision=precision_on(front.parts.stages))
     stages: list[HostStage | DeviceStage] = []
     made: list[Quantization] = []

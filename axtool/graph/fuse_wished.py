@@ -20,8 +20,9 @@ from axtool.graph.split import Wishes
 
 
 def fuse_wished(cleaned: Cleaned, wishes: Wishes, check: Check | None = None) -> tuple[Cleaned, Wishes]:
-    """Fuse groups all of whose products are wanted in fp16. The model is changed; the positions in the wishes follow its
-    nodes. `check(before, after, name)` is called if anything was fused.
+    """Fuse groups all of whose products are wanted in fp16. The model is changed, and the wishes follow its nodes.
+
+    `check(before, after, name)` is called if anything was fused.
     """
     graph = cleaned.model.graph
     nodes = tuple(graph)

@@ -9,6 +9,7 @@ from typing import Any
 from axtool.artefact.axm import Artefact, DeviceStage
 from axtool.errors import plural
 from axtool.report.prepared import effective, prepared_text
+from axtool.report.regions import in_words
 from axtool.report.units import header, large, seconds, size
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
@@ -42,6 +43,7 @@ def compiled_document(
         "model": artefact.provenance.get("model", ""),
         "stages": [_stage(stage) for stage in artefact.stages],
         "nodes": {"device": len(on_device), "host": len(artefact.support) - len(on_device)},
+        "regions": dict(artefact.provenance.get("regions", {})),
         "macs": {
             "device": sum(row["macs"] for row in on_device),
             "host": sum(row["macs"] for row in artefact.support if row["kind"] == "host"),
@@ -84,6 +86,7 @@ def compiled_text(document: dict[str, Any]) -> str:
             f"{document['file']}: {size(document['file_bytes'])} for {document['target']}",
             f"  device      {nodes['device']} of {total} after passes, {share:.1f} % of "
             f"{large(macs['device'] + macs['host'])} MACs, {plural(len(document['stages']), 'stage')}",
+            *([f"  regions     {in_words(document['regions'])}"] if document["regions"] else []),
             f"  input       {_input(document)}",
             f"  calibration {calibration['method']}{samples}{tried(calibration['trials'])}",
             *([f"  recipe      {calibration['recipe']}"] if calibration["recipe"] != "default" else []),

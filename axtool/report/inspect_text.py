@@ -10,6 +10,7 @@ from axtool.ops.arithmetic import LIMITS
 from axtool.report.compiled import tried, widened_lines, worst_lines
 from axtool.report.postambles import kernel_lines
 from axtool.report.prepared import prepared_text
+from axtool.report.regions import in_words
 from axtool.report.support import support_text
 from axtool.report.tables import table
 from axtool.report.units import large, shape, size
@@ -90,6 +91,8 @@ def _details(document: Mapping[str, Any]) -> list[str]:
                     f"{size(stage['constant_bytes'])} of it constants"
                 )
         quantization, provenance = document["quantization"], document["provenance"]
+        if provenance.get("regions"):
+            lines.append(f"  regions {in_words(provenance['regions'])}")
         samples = f", {plural(quantization['samples'], 'sample')}" if quantization.get("samples") else ""
         lines.append(f"  ranges  {quantization.get('method', '')}{samples}{tried(quantization.get('trials') or ())}")
         lines += _recipe(quantization.get("recipe"))
