@@ -37,8 +37,8 @@ def unpack_stage(index: int, entry: HostEntry | DeviceEntry, target: str, blobs:
         return HostStage(onnx.tobytes(), tuple(entry.inputs), tuple(entry.outputs))
     constants = {name: blobs.pop(f"{index}/constant/{i}") for i, name in enumerate(entry.constants)}
     for name, array in constants.items():
-        if array.dtype not in (np.int8, np.int16, np.int32):
-            raise ValueError(f"constant '{name}' is {array.dtype}, want int8, int16 or int32")
+        if array.dtype not in (np.int8, np.int16, np.int32, np.float16, np.float32):
+            raise ValueError(f"constant '{name}' is {array.dtype}, want int8, int16, int32, float16 or float32")
         tensor = entry.tensors[name]  # KeyError: a constant that nothing describes
         if tuple(tensor.shape) != array.shape:
             raise ValueError(f"constant '{name}' is declared {tensor.shape}, its data is {list(array.shape)}")
