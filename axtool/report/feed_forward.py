@@ -61,7 +61,7 @@ def _sizes(program: Program, layer: Layer) -> tuple[int, int] | None:
 
 
 def _tensors(layer: Layer) -> int:
-    return len(layer.inputs) if layer.op == "concat" else min(tensor_reads(layer.op), len(layer.inputs))
+    return len(layer.inputs) if layer.op == "concat" else min(tensor_reads(layer.op, layer.attrs), len(layer.inputs))
 
 
 def _numbers(program: Program, layer: Layer, read: int) -> tuple[int, int, int]:
