@@ -7,12 +7,13 @@ import typer
 
 from axtool.cli import options as o
 from axtool.cli import postamble as p
-from axtool.cli.console import Json, Progress, Quiet, Verbose, emit, set_up
-from axtool.errors import UsageError
+from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
+from axtool.errors import UsageError, plural
 from axtool.legible import legible_values
 
 if TYPE_CHECKING:
     from axtool.inputs.prepare import Preparation
+    from axtool.verify.seen import Seen
 
 LIMITS = "Limits: exit 1 when broken"
 
@@ -30,6 +31,10 @@ def verify_command(
     metric: Annotated[
         list[str] | None,
         typer.Option("--metric", metavar="NAMES", help="Of the task: iou (boxes), or miou,pixel (labels of pixels)."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FOLDER", help="Draw each sample's boxes or labels, the source's and ours."),
     ] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Every layer: accumulated error, and its own.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use at most this many samples.")] = None,
@@ -81,6 +86,7 @@ def verify_command(
     permissive: o.Permissive = False,
     fix_fp16: o.FixFp16 = False,
     custom_ops: o.CustomOps = None,
+    force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -106,6 +112,7 @@ def verify_command(
       axtool verify model.axm --against model.onnx --data images/
       axtool verify model.axm --against model.onnx --data images/ --layers --limit 8
       axtool verify detr.axm --against detr.onnx --data images/ --metric iou
+      axtool verify detr.axm --against detr.onnx --data images/ --metric iou --save panels/   # needs axtool[report]
       axtool verify segformer.axm --against segformer.onnx --data images/ --metric miou,pixel --min-miou 0.8
       axtool verify model.axm --data images/ --postamble UltralyticsYoloPostamble,num_classes=80
     """
@@ -128,17 +135,19 @@ def verify_command(
         raise UsageError(
             "--postamble none: it is the tail that kernels are compared with", hint=p.EXAMPLE, code="usage"
         )
-    verdict, rows, tail = None, None, None
+    verdict, rows, tail, drawn = None, None, None, None
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         if against is not None:
             from axtool.verify.check import Request, verify
             from axtool.verify.layers import verify_layers
+            from axtool.verify.seen import nobody
 
             request = Request(
                 model, against, tuple(data), stage, limit, threads, prepare, preprocess, permissive, fix_fp16, metrics
             )
             progress.step("comparing")
-            verdict = verify(request, limits, progress.count)
+            drawn = None if save is None else _Drawn(save, force)
+            verdict = verify(request, limits, progress.count, nobody if drawn is None else drawn.show)
             if layers and not verdict.incomparable:
                 progress.step("comparing layers")
                 rows = [row.to_dict() for row in verify_layers(request, progress.count)]
@@ -153,6 +162,8 @@ def verify_command(
             tail = verify_postamble(
                 artefact, model, wanted, samples, threads=threads, rtol=rtol, atol=atol, count=progress.count
             )
+    if drawn is not None:
+        say(f"drew {plural(drawn.count, 'sample')} in {save}", quiet=quiet)
     document = verified_document(
         str(model),
         None if against is None else str(against),
@@ -166,6 +177,28 @@ def verify_command(
     else:
         typer.echo(verified_text(legible_values(document)))
     raise typer.Exit(1 if document["failures"] else 0)
+
+
+class _Drawn:
+    """A folder with a picture of two panels for each sample."""
+
+    def __init__(self, folder: Path, force: bool) -> None:
+        from axtool.report.panels import require_matplotlib
+
+        require_matplotlib()
+        if folder.exists() and not folder.is_dir():
+            raise UsageError("is a file; want a folder", where=str(folder), code="bad-option")
+        self.folder, self.count, self._force = folder, 0, force
+
+    def show(self, seen: "Seen") -> None:
+        from axtool.config import write_whole
+        from axtool.report.panels import panels
+
+        picture = panels(seen)
+        self.folder.mkdir(exist_ok=True)
+        name = "".join(c if c.isalnum() else "-" for c in Path(seen.name).stem).strip("-")
+        write_whole(self.folder / f"{self.count:04}-{name}.png", picture, force=self._force)
+        self.count += 1
 
 
 def _refuse_what_means_nothing(

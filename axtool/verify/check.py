@@ -39,6 +39,7 @@ from axtool.target_file import target_from_dict
 from axtool.verify.agreement import Agreement
 from axtool.verify.judge import LOSSY, Limits, judge
 from axtool.verify.metrics import Comparison
+from axtool.verify.seen import Seen, Show, nobody
 from axtool.verify.task_metrics import NO_METRICS, TaskMetrics, task_metrics
 
 log = logging.getLogger("axtool")
@@ -173,8 +174,16 @@ def open_source(artefact: Artefact, request: Request) -> tuple[Loaded, Front]:
     return loaded, read_front(request.against, target_from_dict(artefact.target), reading, wish=wish)
 
 
-def verify(request: Request, limits: Limits, count: Callable[[int, int], None] = lambda done, total: None) -> Verdict:
-    """Compare over all samples. A model with random ops cannot be compared with itself, and so with nothing."""
+def verify(
+    request: Request,
+    limits: Limits,
+    count: Callable[[int, int], None] = lambda done, total: None,
+    show: Show = nobody,
+) -> Verdict:
+    """Compare over all samples, each of which is shown to `show`.
+
+    A model with random ops cannot be compared with itself, and so with nothing.
+    """
     opened = open_request(request)
     front, samples = opened.front, opened.samples
     if front.loaded.random_ops:
@@ -197,6 +206,7 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
         if agreement is not None:
             agreement.add(interpret(task, wanted), interpret(task, got))
         metrics.add(wanted, got)
+        show(Seen(samples.names[done - 1], feeds, wanted, got, metrics, samples.preparation, names_of(task)))
         count(done, len(samples))
     outputs = tuple(comparisons.values())
     judged = judge(request.stage, outputs, agreement, limits, metrics)
@@ -208,6 +218,11 @@ def verify(request: Request, limits: Limits, count: Callable[[int, int], None] =
         request.stage, len(samples), outputs, agreement, metrics, judged.failures, (), judged.checks, notes, steps,
         again,
     )  # fmt: skip
+
+
+def names_of(task: Mapping[str, Any]) -> tuple[str, ...]:
+    """The labels of a task by index."""
+    return tuple(task.get("labels", ()))
 
 
 def warn_of_known(again: int, samples: int) -> None:

@@ -124,3 +124,32 @@ def test_an_output_without_pixels_has_no_labels(tiny_models: Tiny) -> None:
 def test_metrics_want_the_source(segmenters: Tiny, work: Path) -> None:
     ran = axtool("verify", segmenters / "detr.axm", "--data", "random:1", "--metric", "iou")
     assert (ran.code, "--against" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(("name", "metric"), [("detr", "iou"), ("labels", "pixel")])
+def test_panels_show_the_source_beside_the_device(segmenters: Tiny, work: Path, name: str, metric: str) -> None:
+    import cv2
+
+    pytest.importorskip("matplotlib")
+    words = ("--metric", metric, "--limit", "2", "--save", "panels")
+    ran = verify(segmenters, name, *words)
+    assert (ran.code, "drew 2 samples in panels" in ran.err) == (0, True), ran.err
+    files = sorted((work / "panels").iterdir())
+    assert len(files) == 2
+    picture = cv2.imread(str(files[0]))
+    assert picture is not None
+    left, right = picture[60:, :600].astype(int), picture[60:, 600:].astype(int)
+    assert left.std() > 10
+    assert right.std() > 10
+    assert "exists" in verify(segmenters, name, *words).err  # nothing is replaced unasked
+    assert verify(segmenters, name, *words, "--force").code == 0
+
+
+def test_panels_say_what_they_need(segmenters: Tiny, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    none = verify(segmenters, "labels", "--save", "panels")
+    assert (none.code, "nothing says what to draw" in none.err) == (2, True), none.err
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    ran = verify(segmenters, "detr", "--metric", "iou", "--save", "panels")
+    assert (ran.code, "axtool[report]" in ran.err) == (4, True), ran.err
