@@ -31,6 +31,7 @@ def format_rows(sites: Sequence[Site], numbers: Quantization) -> tuple[FormatRow
             if fmt is None or fmt.kind not in ("fx32", "fp16") or numbers.reasons.get(name, "").startswith(MERGED):
                 continue
             low, high = numbers.ranges[name]
+            low = max(low, 0.0) if site.op == "Relu" else low  # its format is that of what it reads, its values are not
             rows.append(FormatRow(site.name, site.op, name, low, high, fmt.fraction_bits))
     return tuple(rows)
 
