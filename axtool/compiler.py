@@ -6,8 +6,9 @@ Every step is a function from value to value; this page says their order and wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from axtool.graph.front import Front, read_front
 from axtool.graph.names import value_names
 from axtool.graph.regions import count_of
 from axtool.graph.signature import check_ends, to_bytes
-from axtool.graph.split import Stage
+from axtool.graph.split import Split, Stage
 from axtool.graph.standard import check_standard
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
@@ -38,7 +39,7 @@ from axtool.quant.choose import Choice, choose
 from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.equalize import check_factors
 from axtool.quant.findings import findings
-from axtool.quant.follow import Followed, follow, precision_on, wish_of, with_precision
+from axtool.quant.follow import Followed, follow, precision_on, recut, wish_of, with_bought
 from axtool.quant.format_table import format_lines, format_rows
 from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import channels_of, equalizable_of
@@ -46,7 +47,7 @@ from axtool.quant.ranges import Ranges, ranges_text, read_ranges
 from axtool.quant.recipe_file import chosen_recipe
 from axtool.target import Target
 from axtool.target_file import load_target
-from axtool.types import Quantization
+from axtool.types import Computed, Quantization
 
 log = logging.getLogger("axtool")
 
@@ -67,6 +68,7 @@ class Compiled:
     ranges: Ranges
     numbers: tuple[Quantization, ...] = ()  # of the device stages
     layers: LayerReport = field(default_factory=LayerReport)
+    precision: Mapping[str, Computed] = field(default_factory=dict)  # fx32, fp16, and float that a budget bought
 
 
 def compile_file(
@@ -92,7 +94,7 @@ def compile_file(
         progress.step("writing QDQ")
         files[qdq] = to_qdq(compiled, load_target(options.target), check=options.reading.check)
     if ranges is not None:
-        precision = precision_on(compiled.front.parts.stages)
+        precision = compiled.precision
         kept = replace(compiled.ranges, preparation=compiled.artefact.preparation, precision=precision)
         files[ranges] = ranges_text(kept).encode()
     progress.step("writing")
@@ -113,11 +115,13 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     say_front(front)
     followed = follow(recipe, front, target)
     samples = open_calibration(front, options)
-    choice = measure(front, samples, ranges, followed, options, target, progress)
-    front = with_precision(front, choice.precision)
+    cut = partial(recut, front, target, wish)
+    choice = measure(front, samples, ranges, followed, options, target, progress, cut)
+    front = with_bought(front, choice.precision, cut(choice.floats) if choice.floats else None)
     if regions := count_of(front.parts.stages):
         log.info("regions: %s", ", ".join(f"{kind} {count}" for kind, count in regions.items()))
-    followed = replace(followed, precision=precision_on(front.parts.stages))
+    stored = {name for name, kind in ({} if ranges is None else ranges.precision).items() if kind == "float"}
+    followed = replace(followed, precision=precision_on(front.parts.stages, {*choice.floats, *stored}))
     stages: list[HostStage | DeviceStage] = []
     made: list[Quantization] = []
     for stage in front.parts.stages:
@@ -137,7 +141,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         require_matched(directives, [stage.plan.program for stage in stages if isinstance(stage, DeviceStage)])
     layers = look_at_layers(front, stages, made, samples, choice, followed, options, target, progress)
     artefact = assemble(front, target, stages, samples, choice, followed, options, directives, layers)
-    return Compiled(artefact, front, choice.ranges, tuple(made), layers)
+    return Compiled(artefact, front, choice.ranges, tuple(made), layers, followed.precision)
 
 
 def to_qdq(compiled: Compiled, target: Target, *, check: bool = False) -> bytes:
@@ -198,8 +202,10 @@ def measure(
     options: Options,
     target: Target,
     progress: Progress,
+    cut: Callable[[frozenset[str]], Split],
 ) -> Choice:
-    """The range of every device tensor: the given ones, or from running the float model over the samples.
+    """The range of every device tensor: the given ones, or from running the float model over the samples. `cut` cuts
+    the model anew with more nodes on the host.
 
     From samples: by the recipe that does best on those of them that are held back; then all samples make the ranges.
     Raises UsageError for ranges that lack a tensor, or name one that the model does not have.
@@ -234,6 +240,7 @@ def measure(
             budget=followed.file.allowed,
             jobs=options.jobs,
             cache=options.calib_cache,
+            recut=lambda floats: cut(floats).stages,
         )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Kind = Literal["int8", "int16", "int32", "fx32", "fp16", "float32"]
 Precision = Literal["int8", "int16", "fx32", "fp16"]  # of a site: what it computes in
+Computed = Literal["int8", "int16", "fx32", "fp16", "float"]  # of a node of a model: float is the host's
 Memory = Literal["ext", "ocm"]
 Layout = Literal["channel_first", "channel_last"]
 

@@ -23,7 +23,7 @@ from axtool.quant.equalize import equalized, factors_of, is_uneven, multiplied, 
 from axtool.quant.formats import quantize_stage
 from axtool.quant.gram import Gram, gather_grams, scaled_gram
 from axtool.quant.judged import judged_by
-from axtool.quant.mixtures import Mixture, mixtures, precision_of_all
+from axtool.quant.mixtures import Mixture, ends, mixtures, precision_of_all
 from axtool.quant.observe import equalizable_of, plan_work
 from axtool.quant.observers import MinMax
 from axtool.quant.overrides import Overrides
@@ -41,6 +41,7 @@ log = logging.getLogger("axtool")
 MOST_ROUNDING = 24  # samples that weights are rounded for
 MOST_WIDENED = 64  # tensors that are tried in int16
 MOST_OFFERED = 256  # changes of any format that are tried
+Recut = Callable[[frozenset[str]], Sequence[Stage]]
 Pairs = Sequence[tuple[Mapping[str, NDArray[Any]], Mapping[str, NDArray[Any]]]]
 
 
@@ -66,8 +67,13 @@ class Choice:
 
     @property
     def precision(self) -> Mapping[str, Precision]:
-        """What was bought for nodes, by first output."""
+        """What was bought for nodes of the device, by first output."""
         return precision_of_all(self.mixed)
+
+    @property
+    def floats(self) -> frozenset[str]:
+        """The first outputs of the nodes that went to the host."""
+        return frozenset(name for mixture in self.mixed if mixture.format == "float" for name in mixture.nodes)
 
     def numbers(self, stage: Stage, target: Target, given: Mapping[str, QFormat]) -> Quantization:
         """Formats and weights of one device stage."""
@@ -127,13 +133,15 @@ def choose(
     budget: Budget | None = None,
     jobs: int = 1,
     cache: CalibCache | None = None,
+    recut: Recut | None = None,
 ) -> Choice:
     """The best of the recipes for these samples, each with the `overrides`. `outputs` are those of the model, `given`
     the formats it brings.
 
     What `refine` names (`REFINEMENTS`) is then tried on it, one after the other, and kept where it is better. Where
     fewer than two ways are possible, or too few samples are there to hold some back, the first recipe is taken untried,
-    without any of it. With a `budget` tensors become int16 in the end, by what each is worth on the same samples.
+    without any of it. With a `budget` tensors become int16, and nodes other formats, in the end, by what each is worth
+    on the same samples; `recut` gives the stages with more nodes on the host, by the tensors that these make.
     Raises UsageError for a budget where none are held back, NumericsError for one that cannot be met.
     """
     watcher.step("calibrating")
@@ -151,7 +159,7 @@ def choose(
         progress=watcher.count,
     )
     held = sorted({index for index, _ in statistics.held.kept}) if choices else []
-    trials = _Trials(stages, target, given, statistics, overrides, samples, held, watcher, jobs, cache)
+    trials = _Trials(stages, target, given, statistics, overrides, samples, held, watcher, jobs, cache, recut)
     chosen = recipes[0]
     if held:
         watcher.step("trying recipes")
@@ -194,10 +202,12 @@ class _Trials:
         watcher: Watcher,
         jobs: int,
         cache: CalibCache | None,
+        recut: Recut | None,
     ) -> None:
         self._target, self._given, self._statistics = target, given, statistics
         self._overrides, self._samples = overrides, samples
-        self._watcher, self._jobs, self._cache = watcher, jobs, cache
+        self._watcher, self._jobs, self._cache, self._recut = watcher, jobs, cache, recut
+        self._benches: dict[frozenset[str], Bench] = {}
         self._pairs = _pairs(samples, held, statistics)
         self._bench = Bench(stages, target)
         own = {*overrides.ranges, *overrides.methods, *overrides.scales.turns}  # in the units of the float model
@@ -243,15 +253,27 @@ class _Trials:
             wide = sorted(mixture.name for name, mixture in offered.items() if name in names and not mixture.nodes)
             return replace(narrow, ranges=replace(narrow.ranges, wide=tuple(wide)), mixed=mixed)
 
-        steps = widen(
-            tuple(offered),
-            lambda names: self._bench.score(self._numbers(wider(names)), self._pairs).decibels(),
-            lambda names: self._bench.cycles(self._numbers(wider(names))),
-            budget,
-            count,
-        )
+        def score(names: frozenset[str]) -> float | None:
+            choice = wider(names)
+            return self._bench_of(choice).score(self._numbers(choice), self._pairs).decibels()
+
+        def cycles(names: frozenset[str]) -> int:
+            choice = wider(names)
+            return self._bench_of(choice).cycles(self._numbers(choice))
+
+        last = [name for name, mixture in offered.items() if mixture.format == "float"]
+        steps = widen([name for name in offered if name not in last], score, cycles, budget, count, last)
         return Bought(tuple(_told(step, offered[step.tensor]) for step in steps),
                       tuple(offered[step.tensor] for step in steps))  # fmt: skip
+
+    def _bench_of(self, choice: Choice) -> Bench:
+        """The stages, cut anew where the choice has nodes on the host that were not there."""
+        floats = choice.floats
+        if not floats or self._recut is None:
+            return self._bench
+        if floats not in self._benches:
+            self._benches[floats] = Bench(self._recut(floats), self._target)
+        return self._benches[floats]
 
     def _offered(self, budget: Budget) -> dict[str, Mixture]:
         """What a budget may be spent on, by what it is called."""
@@ -262,7 +284,10 @@ class _Trials:
             names = self._bench.candidates(self._given, self._overrides.wide)
             room = max(MOST_WIDENED - len(found), MOST_WIDENED // 4)
             found += [Mixture("int16", name) for name in noisiest(names, self._statistics.seen.observers, room)]
-        return {str(mixture): mixture for mixture in found[:MOST_OFFERED]}
+        found = found[:MOST_OFFERED]
+        if "float" in budget.formats and self._recut is not None:
+            found += [mixture for stage in stages for mixture in ends(stage.sites, stage.inputs, stage.outputs)]
+        return {str(mixture): mixture for mixture in found}
 
     def _numbers(self, choice: Choice) -> Callable[[Stage], Quantization]:
         return lambda stage: choice.numbers(stage, self._target, self._given)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from axtool.graph.front import Front, Wish
 from axtool.graph.sites import sites_of
-from axtool.graph.split import Stage
+from axtool.graph.split import Split, Stage, Wishes, split
+from axtool.ops.limits import Reason
 from axtool.ops.precise import PRECISE
 from axtool.quant.matches import Hit, hits
 from axtool.quant.overrides import Overrides, overrides_of
@@ -20,7 +21,7 @@ from axtool.quant.wide import narrow_roots
 from axtool.quant.widen import Step
 from axtool.quant.wishes import wishes
 from axtool.target import Target
-from axtool.types import Precision
+from axtool.types import Computed, Precision, Site
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Followed:
     file: RecipeFile
     layers: tuple[ResolvedEntry, ...]
     overrides: Overrides
-    precision: Mapping[str, Precision] = field(default_factory=dict)  # fx32 and fp16, as `precision_on`
+    precision: Mapping[str, Computed] = field(default_factory=dict)  # fx32 and fp16, as `precision_on`
 
     def to_dict(self, kept: QuantRecipe | None, steps: Sequence[Step] = ()) -> dict[str, Any]:
         """The recipe as `recipe_from_dict` reads it, with what became of it; without `kept` nothing was tried."""
@@ -46,7 +47,7 @@ class Followed:
 
 
 def wish_of(
-    file: RecipeFile, target: Target | None = None, stored: Mapping[str, Precision] = MappingProxyType({})
+    file: RecipeFile, target: Target | None = None, stored: Mapping[str, Computed] = MappingProxyType({})
 ) -> Wish | None:
     """What `read_front` asks for the nodes that the recipe wants on the host or on the device, in a format of it.
 
@@ -65,18 +66,36 @@ def stored_wish(quantization: Mapping[str, Any]) -> Wish | None:
     return wish_of(file, stored={} if file.resolved is None else file.resolved.precision)
 
 
-def precision_on(stages: Sequence[Stage]) -> dict[str, Precision]:
-    """What the nodes of the device compute in that is neither int8 nor int16, by first output; and its inputs."""
+def precision_on(stages: Sequence[Stage], floats: Collection[str] = ()) -> dict[str, Computed]:
+    """What the nodes of the device compute in that is neither int8 nor int16, by first output; and its inputs. `floats`
+    are nodes that a budget moved to the host.
+    """
     devices = [stage for stage in stages if stage.kind == "device"]
-    found = {name: kind for stage in devices for name, kind in stage.precision.items() if kind in PRECISE}
+    found: dict[str, Computed] = dict.fromkeys(floats, "float")
+    found |= {name: kind for stage in devices for name, kind in stage.precision.items() if kind in PRECISE}
     return {name: found[name] for name in sorted(found)}
 
 
-def with_precision(front: Front, precision: Mapping[str, Precision]) -> Front:
-    """The same cut of the model, in which nodes compute in the formats that a budget bought for them."""
-    if not precision:
+def recut(front: Front, target: Target, wish: Wish | None, floats: frozenset[str]) -> Split:
+    """The model cut anew, with more nodes on the host: those that make the tensors of `floats`."""
+    model = front.cleaned.model
+    entered = [value.name or "" for value in model.graph.inputs]
+    reason = Reason("It is in float for its accuracy.", "", "Nothing to do, or choose a smaller budget.")
+
+    def wanted(sites: Sequence[Site]) -> Wishes:
+        asked = wish(sites, entered) if wish else Wishes()
+        more = {at: reason for at, site in enumerate(sites) if not floats.isdisjoint(site.outputs)}
+        device = frozenset(asked.device) - more.keys()
+        return replace(asked, host={**asked.host, **more}, device=device)
+
+    return split(model, target, given=front.cleaned.given, wish=wanted)
+
+
+def with_bought(front: Front, precision: Mapping[str, Precision], parts: Split | None = None) -> Front:
+    """The model with what a budget bought: nodes in other formats; `parts`, where some went to the host."""
+    if not precision and parts is None:
         return front
-    parts = front.parts
+    parts = parts or front.parts
     stages = []
     for stage in parts.stages:
         made = {name for site in stage.sites for name in site.outputs} if stage.kind == "device" else set()

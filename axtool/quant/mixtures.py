@@ -1,14 +1,16 @@
-"""The nodes of a device stage  ->  what could change its format together: nodes to fp16 or fx32, tensors to int16.
+"""The nodes of a device stage  ->  what could change format together: nodes to fp16, fx32 or float, tensors to int16.
 
 One node alone gains little where its neighbours round again what it made. So the candidates are single matrix products,
 each with its bias and Relu, and whole streams: all sums, norms and functions that follow each other without a product
-or a convolution between them.
+or a convolution between them. To the host, in float, go the ends of a stage: what is behind the last product on the way
+to an output, with it, or the first product behind an input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from axtool.ops.precise import is_bias, moves_whole
 from axtool.ops.precisions import why_not_precise
@@ -21,9 +23,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """`format` for nodes, by their first outputs; or int16 for the tensor `name`."""
+    """`format` for nodes, by their first outputs, float on the host; or int16 for the tensor `name`."""
 
-    format: Precision
+    format: Precision | Literal["float"]
     name: str  # of the first node, or of the tensor
     nodes: tuple[str, ...] = ()
 
@@ -34,8 +36,8 @@ class Mixture:
         return f"'{self.name}'{more} in {self.format}"
 
     def precision(self) -> dict[str, Precision]:
-        """What it asks of nodes."""
-        return dict.fromkeys(self.nodes, self.format)
+        """What it asks of nodes of the device."""
+        return {} if self.format == "float" else dict.fromkeys(self.nodes, self.format)
 
 
 def mixtures(sites: Sequence[Site], target: Target, formats: Collection[str]) -> tuple[Mixture, ...]:
@@ -50,7 +52,23 @@ def mixtures(sites: Sequence[Site], target: Target, formats: Collection[str]) ->
     return tuple(found)
 
 
-def _mixture(kind: Precision, group: Sequence[Site]) -> Mixture:
+def ends(sites: Sequence[Site], inputs: Collection[str], outputs: Sequence[str]) -> tuple[Mixture, ...]:
+    """The ends of a stage that could go to the host."""
+    makers = {name: site for site in sites for name in site.outputs}
+    found: list[Mixture] = []
+    for output in outputs:
+        group, waiting = dict[int, Site](), [output]
+        while waiting:
+            site = makers.get(waiting.pop())
+            if site is not None and site.index not in group:
+                group[site.index] = site
+                waiting += [] if site.op in PRODUCTS or "Conv" in site.op else site.inputs
+        found += [_mixture("float", [group[at] for at in sorted(group)])] if group else []
+    first = [site for site in sites if site.op in PRODUCTS and inputs and site.inputs[0] in inputs]
+    return (*found, *(_mixture("float", [site]) for site in first))
+
+
+def _mixture(kind: Precision | Literal["float"], group: Sequence[Site]) -> Mixture:
     return Mixture(kind, group[0].name or group[0].outputs[0], tuple(site.outputs[0] for site in group))
 
 

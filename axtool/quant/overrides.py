@@ -64,7 +64,7 @@ def overrides_of(
         source = f"layer entry {number} of recipe '{file.name}'"
         mine = {name: roots[name] for name in hit.tensors if name in roots}
         free = {name: tops for name, tops in mine.items() if not given.intersection(tops)}
-        if entry.format != "float" and not free:
+        if hit.tensors and entry.format != "float" and not free:
             held = "the model brings the formats of" if mine else "the device does not have"
             log.warning("%s changes nothing: %s %s", source, held, _some(hit.tensors))
         if entry.format == "int16":

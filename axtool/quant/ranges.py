@@ -6,17 +6,17 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError, nearest
 from axtool.inputs.notice import Notice
-from axtool.types import Precision
+from axtool.types import Computed
 
 SCHEMA = "axtool.ranges/1"
 MOST_SAMPLES, LONGEST_METHOD = 2**48, 200
 Rows = Mapping[str, tuple[float, ...]]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+PRECISIONS: tuple[Computed, ...] = ("int8", "int16", "fx32", "fp16", "float")
 FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
@@ -36,8 +36,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
     drift: Rows = field(default_factory=dict)  # the float model's mean minus the device's, of what a MAC site reads
     # In which int8 nodes read a tensor that is stored in fx32 or fp16, where it is not the range of the tensor itself.
     reads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # What nodes compute in, fx32 or fp16, by first output, and what inputs are stored in.
-    precision: Mapping[str, Precision] = field(default_factory=dict)
+    # What nodes compute in, fx32, fp16 or float on the host, by first output, and what inputs are stored in.
+    precision: Mapping[str, Computed] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -178,7 +178,7 @@ def _is_range(value: object) -> bool:
     return bool(-FLOAT32_MAX <= low <= high <= FLOAT32_MAX)
 
 
-def _precisions(document: Mapping[str, Any], where: str) -> dict[str, Precision]:
+def _precisions(document: Mapping[str, Any], where: str) -> dict[str, Computed]:
     """The precisions by tensor. Raises UsageError naming those that are none."""
     found = document.get("precision", {})
     if not isinstance(found, dict):

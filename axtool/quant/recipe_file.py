@@ -18,10 +18,10 @@ from axtool.plain_yaml import Plain, read_plain
 from axtool.quant.recipe import DEFAULT_PERCENTILE, REFINED, Bias, QuantRecipe, recipes_of
 from axtool.quant.recipe_entry import MOST_PATTERNS, Activations, Entry, Ranged, Strict, Weights, listed, number
 from axtool.quant.widen import MOST_CYCLES, MOST_DB, Budget
-from axtool.types import Precision
+from axtool.types import Computed
 
 SCHEMA: Literal["axtool.quant/1"] = "axtool.quant/1"
-Wider = Literal["int16", "fp16", "fx32"]  # what a budget may be spent on
+Wider = Literal["int16", "fp16", "fx32", "float"]  # what a budget may be spent on
 DEFAULT_CYCLES = 0.05  # of a budget that says formats only
 LEVELS = ("plain", "default", "everything")  # the recipe files of -O 0, 1, 2
 MOST_WAYS, MOST_ENTRIES = 32, 1000
@@ -116,7 +116,7 @@ class Resolved(Strict):
     layers: list[ResolvedEntry] = Field(default_factory=list)
     int16: list[Widened] = Field(default_factory=list)
     mixed: list[Mixed] = Field(default_factory=list)
-    precision: dict[str, Precision] = Field(default_factory=dict)
+    precision: dict[str, Computed] = Field(default_factory=dict)
 
 
 class RecipeFile(Strict):

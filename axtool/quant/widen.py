@@ -24,7 +24,7 @@ Costed = Callable[[frozenset[str]], int]
 @dataclass(frozen=True, slots=True)
 class Budget:
     """`sqnr_db`: widen until the figure reaches it. `cycles`: by which share the modelled cycles may grow. `formats`:
-    what it may be spent on, of int16 (tensors), fp16 and fx32 (nodes).
+    what it may be spent on, of int16 (tensors), fp16 and fx32 (nodes), and float, on the host (the ends of the model).
     """
 
     sqnr_db: float | None = None
@@ -72,11 +72,17 @@ def budget_of(sqnr_db: float | None, cycles: str | None) -> Budget:
 
 
 def widen(
-    names: Sequence[str], score: Scored, cycles: Costed, budget: Budget, count: Callable[[int, int], None]
+    names: Sequence[str],
+    score: Scored,
+    cycles: Costed,
+    budget: Budget,
+    count: Callable[[int, int], None],
+    last: Sequence[str] = (),
 ) -> tuple[Step, ...]:
-    """The tensors to keep in int16, one step each. `score` and `cycles` are of the model with such a set of tensors.
+    """What to widen, one step each. `score` and `cycles` are of the model with such a set of names widened.
 
-    `count` hears how many of all trials are done. Raises NumericsError with the best that was reached where that is
+    Those of `last` are tried only where all others leave the figure short of what the budget asks for. `count` hears
+    how many of all trials are done. Raises NumericsError with the best that was reached where that is
     less than the budget asks for.
     """
     narrow = _figure(score(frozenset()))
@@ -84,16 +90,20 @@ def widen(
         return ()
     base = max(cycles(frozenset()), 1)
     steps: list[Step] = []
-    for name in _ranked(names, narrow, score, count):
-        figure = steps[-1].sqnr_db if steps else narrow
-        if budget.sqnr_db is not None and figure >= budget.sqnr_db:
+    for group in (names, last if budget.sqnr_db is not None else ()):
+        before = frozenset(step.tensor for step in steps)
+        if steps and budget.sqnr_db is not None and steps[-1].sqnr_db >= budget.sqnr_db:
             break
-        wide = frozenset((name, *(step.tensor for step in steps)))
-        if (found := _figure(score(wide))) < figure + LEAST_GAIN_DB:
-            continue
-        added = cycles(wide) / base - 1
-        if budget.cycles is None or added <= budget.cycles:
-            steps.append(Step(name, found, added))
+        for name in _ranked(group, before, steps[-1].sqnr_db if steps else narrow, score, count):
+            figure = steps[-1].sqnr_db if steps else narrow
+            if budget.sqnr_db is not None and figure >= budget.sqnr_db:
+                break
+            wide = frozenset((name, *(step.tensor for step in steps)))
+            if (found := _figure(score(wide))) < figure + LEAST_GAIN_DB:
+                continue
+            added = cycles(wide) / base - 1
+            if budget.cycles is None or added <= budget.cycles:
+                steps.append(Step(name, found, added))
     reached = steps[-1].sqnr_db if steps else narrow
     if budget.sqnr_db is not None and reached < budget.sqnr_db:
         raise _missed(budget, steps, reached)
@@ -121,11 +131,13 @@ def _noise_share(seen: MinMax | None) -> float:
     return step * step / 12 / power if power else 0.0
 
 
-def _ranked(names: Sequence[str], narrow: float, score: Scored, count: Callable[[int, int], None]) -> Iterator[str]:
-    """The names that are worth something alone, the most first."""
+def _ranked(
+    names: Sequence[str], before: frozenset[str], figure: float, score: Scored, count: Callable[[int, int], None]
+) -> Iterator[str]:
+    """The names that are worth something alone, beside what is there before, the most first."""
     worth = {}
     for done, name in enumerate(names, 1):
-        worth[name] = _figure(score(frozenset((name,)))) - narrow
+        worth[name] = _figure(score(before | {name})) - figure
         count(done, len(names))
     return iter(sorted((name for name in names if worth[name] > 0), key=lambda name: -worth[name]))
 

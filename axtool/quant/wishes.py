@@ -17,7 +17,7 @@ from axtool.ops.precisions import FOLLOWING, why_not_precise
 from axtool.quant.matches import hits
 from axtool.quant.recipe_file import RecipeFile
 from axtool.target import Target
-from axtool.types import Precision, Site
+from axtool.types import Computed, Precision, Site
 
 log = logging.getLogger("axtool")
 
@@ -73,7 +73,7 @@ def wishes(
     sites: Sequence[Site],
     inputs: Sequence[str],
     target: Target | None = None,
-    stored: Mapping[str, Precision] = MappingProxyType({}),
+    stored: Mapping[str, Computed] = MappingProxyType({}),
 ) -> Wishes:
     """The nodes that the recipe wants in float, on the host, and in a format of the device.
 
@@ -92,9 +92,16 @@ def wishes(
             else:
                 device.add(at)
     asked = precision_of(sites, file, inputs, target)
-    entered = {name: stored[name] for name in inputs if name in stored}
-    kept = {at: stored[site.outputs[0]] for at, site in enumerate(sites) if site.outputs[0] in stored}
-    kept = {at: kind for at, kind in kept.items() if at not in host and at not in device}
+    entered = {name: kind for name in inputs if (kind := stored.get(name, "float")) != "float"}
+    kept: dict[int, Precision] = {}
+    for at, site in enumerate(sites):
+        bought = stored.get(site.outputs[0])
+        if bought is None or at in host or at in device:
+            continue
+        if bought == "float":
+            host[at] = Reason("It is in float for its accuracy.", "", "Nothing to do, or choose a smaller budget.")
+        else:
+            kept[at] = bought
     return Wishes(host, frozenset(device), {**kept, **asked.sites}, {**entered, **asked.inputs})
 
 

@@ -56,7 +56,7 @@ class Int16Step(Part):
 class MixedStep(Part):
     """Nodes that a budget bought another format for, the figures with all steps before it."""
 
-    format: Literal["int16", "fp16", "fx32"]
+    format: Literal["int16", "fp16", "fx32", "float"]
     node: str = Field(description="Name of the first one.")
     outputs: list[str] = Field(description="First outputs of all of them.")
     sqnr_db: float = Field(description="Mean over the outputs, on samples held back from calibration; measured.")

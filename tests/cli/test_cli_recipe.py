@@ -400,3 +400,20 @@ def test_a_format_that_the_chip_lacks_is_refused_before_calibration(net: Path, w
     ran = axtool("compile", net, "--calib", "nowhere.npz", "--recipe", "mine.yaml", "--target", "metis")
     assert ran.code == 2
     assert "asks for fp16, which metis does not have: its formats are int8" in ran.err
+
+
+def test_a_budget_may_send_the_end_of_the_model_to_the_host_and_saved_ranges_send_it_again(
+    net: Path, work: Path
+) -> None:
+    ways = [{"method": "minmax", "bias": "none"}]
+    budget = {"sqnr_db": 44.5, "formats": ["float"]}
+    recipe(work, [], recipes=ways, weights={"granularity": "tensor"}, budget=budget)
+    ran = compiled(net, "--recipe", "mine.yaml", "--save-ranges", "r.json", "--json")
+    (step,) = ran.document["calibration"]["mixed"]
+    assert (step["format"], step["outputs"]) == ("float", ["y"])
+    assert step["sqnr_db"] >= 44.5
+    assert axtool("verify", "m.axm", "--against", net, "--data", "d.npz").code == 0
+    again = axtool("compile", net, "--ranges", "r.json", "-o", "n.axm", "--json")
+    assert again.code == 0, again.err
+    assert again.document["nodes"] == ran.document["nodes"]
+    assert "float       1 node: 'Gemm_y'; 4" in compiled(net, "--recipe", "mine.yaml").out

@@ -114,3 +114,14 @@ def test_of_few_tensors_all_are_tried():
 
 def test_a_tensor_that_was_always_zero_has_no_noise():
     assert noisiest("ab", {"a": seen(np.zeros(9)), "b": seen(np.linspace(0, 1, 9))}, 1) == ("b",)
+
+
+def test_what_comes_last_is_tried_only_where_the_rest_leaves_the_figure_short():
+    names, last = ("a", "c"), ("d",)
+
+    def run(budget: Budget) -> list[str]:
+        return [step.tensor for step in widen(names, score, cycles, budget, lambda done, total: None, last)]
+
+    assert run(Budget(sqnr_db=21)) == ["a"]
+    assert run(Budget(sqnr_db=23)) == ["a", "d"]
+    assert run(Budget(cycles=9)) == ["a"]
