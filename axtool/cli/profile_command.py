@@ -49,6 +49,10 @@ def profile_command(
         typer.Option("--trace", metavar="OUT.json", help="Write a timeline for Perfetto, a lane an engine."),
     ] = None,
     directives: o.Directives = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option("--recipe", metavar="RECIPE", help="Formats of an .onnx: a name, or a file (see `compile`)."),
+    ] = None,
     custom_ops: o.CustomOps = None,
     compare: Annotated[
         Path | None,
@@ -129,7 +133,7 @@ def profile_command(
     for output in filter(None, (csv, trace)):
         refuse_overwrite(output, force=force, inputs=[model, *filter(None, (directives, compare))])
     gates = parse_gates(max_latency, max_cycles, max_external_bytes)
-    request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim), directives)
+    request = Request(model, target, tuple(settings or ()), o.shapes(input_shape), o.dims(dim), directives, recipe)
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         if sweep:
             done = _swept(request, sweep, jobs, gates, progress)

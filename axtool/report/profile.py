@@ -53,6 +53,7 @@ class Request:
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     directives: Path | None = None  # what the planner is told; without, what the file keeps of its own
+    recipe: str | None = None  # of an .onnx: what computes in which format
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Source:
         if axm.is_axm(self._model):
             step("reading")
             self._artefact = axm.read(self._model)
+            if request.recipe is not None:
+                raise UsageError("--recipe is of an .onnx: a compiled file has its formats", where=str(self._model))
 
     @property
     def compiled(self) -> bool:
@@ -173,29 +176,37 @@ class Source:
         key = _of_lowering(target)
         if key not in self._lowered:
             reading = Reading(self._request.input_shapes, self._request.dims)
-            self._lowered[key] = programs_of_onnx(self._model, target, reading, step)
+            self._lowered[key] = programs_of_onnx(self._model, target, reading, step, self._request.recipe)
         return self._lowered[key]
 
 
-def plans_of_onnx(model: Path, target: Target, reading: Reading, step: Step = _silent) -> tuple[list[Plan], int]:
+def plans_of_onnx(
+    model: Path, target: Target, reading: Reading, step: Step = _silent, recipe: str | None = None
+) -> tuple[list[Plan], int]:
     """The plans of the device stages of a float model, and how many nodes run on the host beside them."""
-    programs, host_nodes = programs_of_onnx(model, target, reading, step)
+    programs, host_nodes = programs_of_onnx(model, target, reading, step, recipe)
     step("planning")
     return [plan(program, target) for program in programs], host_nodes
 
 
-def programs_of_onnx(model: Path, target: Target, reading: Reading, step: Step) -> tuple[list[Program], int]:
-    """What is planned of a float model: every tensor gets the range [-1, 1].
+def programs_of_onnx(
+    model: Path, target: Target, reading: Reading, step: Step, recipe: str | None = None
+) -> tuple[list[Program], int]:
+    """What is planned of a float model: every tensor gets the range [-1, 1], and the format that the recipe says, a
+    name of configs/quant or a file; without one int8.
 
     That changes no cycle but those of a Concat: parts of one format may lie in place, where calibrated ones that differ
     are rescaled.
     """
     from axtool.graph.front import read_front
     from axtool.plan.lower import lower
+    from axtool.quant.follow import wish_of
     from axtool.quant.formats import quantize_stage
+    from axtool.quant.recipe_file import load_recipe
     from axtool.quant.ties import observed_names
 
-    front = read_front(model, target, reading, step=step)
+    wish = None if recipe is None else wish_of(load_recipe(recipe), target)
+    front = read_front(model, target, reading, wish=wish, step=step)
     programs = []
     for stage in front.parts.stages:
         if stage.kind == "device":
