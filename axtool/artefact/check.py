@@ -25,7 +25,7 @@ from axtool.types import Layer, Plan, Program, Slot, Tensor, TensorSpec
 MAX_ELEMENTS = 2**31  # of one tensor
 MAX_EXTERNAL_BYTES = 2**35
 MOST_FRACTION_BITS = 31
-STORED = ("int8", "int16", "fx32", "fp16")
+STORED = ("int8", "int16", "fx32", "fp16", "int32")
 MOST_SHIFT = 62  # of a product of 32 by 64 bits
 ALIGNMENT = 64  # bytes that a memory may be longer than its last slot
 
@@ -160,7 +160,7 @@ def _check_activation(tensor: Tensor) -> None:
     _need(len(shape) == 4 and shape[0] == 1 and min(shape) > 0, f"'{tensor.name}' is stored as {shape}")
     _need(prod(shape) < MAX_ELEMENTS, f"'{tensor.name}' has {prod(shape)} elements")
     outside = tensor.onnx_shape
-    _need(form.kind in STORED, f"'{tensor.name}' is {form.kind}, want int8, int16, fx32 or fp16")
+    _need(form.kind in STORED, f"'{tensor.name}' is {form.kind}, want int8, int16, fx32, fp16 or int32")
     inside = prod(shape) == prod(outside) * tensor.number_bytes and shape[3] % tensor.number_bytes == 0
     _need(inside, f"'{tensor.name}' is {outside} outside and {shape} inside")
     spread = tensor.layout != "channel_first" or len(outside) <= 4
@@ -169,6 +169,7 @@ def _check_activation(tensor: Tensor) -> None:
         _check_precise(tensor)
         return
     _need(len(form.scale) == len(form.zero_point) == 1, f"'{tensor.name}' wants one scale and one zero point")
+    _need(form.kind != "int32" or form.scale == (1.0,), f"'{tensor.name}' is int32 with the scale {form.scale}")
     low, high = (-128, 127) if form.kind == "int8" else (0, 0)
     _need(low <= form.zero_point[0] <= high, f"'{tensor.name}' has the zero point {form.zero_point[0]}")
 

@@ -3,8 +3,9 @@
 1. A node that breaks a limit goes to the host.
 2. A device piece ends at its last MAC, pooling or resize op. What trails behind goes to the host (box decoding, DFL,
    Softmax, the Reshapes and Concats before them), except activations right behind a device op, the bias of a MatMul,
-   and residual sums and products of two device tensors. A model without any such op keeps all that fits, but for a
-   Concat that only feeds results: its parts leave the device with scales of their own.
+   residual sums and products of two device tensors, and an ArgMax of scores that the device has made. A model without
+   any such op keeps all that fits, but for a Concat that only feeds results: its parts leave the device with scales of
+   their own.
 3. An op without weights that only the host reads goes to the host where fewer numbers leave the device without it: the
    mean and the difference of a LayerNorm whose input the host reads as well. Nothing is rounded then but that input.
 4. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
@@ -133,9 +134,13 @@ def _joins(graph: Graph, device: set[int]) -> set[int]:
 
 
 def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:
-    """An activation right behind a kept computation, its bias, or a sum or product of two kept tensors."""
+    """An activation right behind a kept computation, its bias, a sum or product of two kept tensors, the labels that
+    are made of kept scores.
+    """
     site = graph.sites[at]
     before = graph.before[at]
+    if site.op == "ArgMax":  # only labels leave the device
+        return all(one in kept for one in before)
     if site.op in ACTIVATIONS:
         computed = CORE_OPS | RESIDUAL | ACTIVATIONS
         return any(one in kept and graph.sites[one].op in computed for one in before)

@@ -54,6 +54,7 @@ const std::vector<OpFields> &op_fields() {
       {"softmax", {{"m", 1}, {"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}, {"form", 1}}},
       {"layer_norm",
        {{"f", 1}, {"out_zp", 1}, {"lo", 1}, {"hi", 1}, {"eps_m", 1}, {"eps_e", 1}, {"form", 1}}},
+      {"arg_max", {{"flat", 1}, {"last", 1}, {"x_bytes", 1}, {"out_bytes", 1}}},
       {"fx_add",
        {{"a", 3}, {"b", 3}, {"shift_a", 1}, {"shift_b", 1}, {"lo", 1}, {"hi", 1}, {"sub", 1}, {"a_bytes", 1}, {"b_bytes", 1},
         {"out_bytes", 1}}},

@@ -90,6 +90,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # epsilon in the units of the row's squares. form, added up: 1 the inverse root by logarithm and exponential,
         # without it a root and divisions; 2 the mean by sums of 32 bits (the same bits either way).
         "layer_norm": ("f", "out_zp", "lo", "hi", "eps_m", "eps_e", "form"),
+        # Which channel is the largest, of numbers of one scale: the first such, with last 1 the last. As int32.
+        # flat 0: (h, w, 1); 1: (1, h, w), the pixels of a row side by side.
+        "arg_max": ("flat", "last", "x_bytes", "out_bytes"),
         # fx32 (four bytes, n / 2^f) and fp16 (two). Shifts below 0 go to the left; everything saturates. lo and hi are
         # numbers of the output. The formulas are in axtool/ops/reference_mixed.py.
         "fx_add": ("a", "b", "shift_a", "shift_b", "lo", "hi", "sub", "a_bytes", "b_bytes", "out_bytes"),

@@ -17,6 +17,7 @@ LARGEST = 2**31 - 1
 MOST_SIZE = 2**23  # of an axis
 MOST_REACH, MOST_PRODUCTS, MOST_BAND_BYTES = 2**30, 2**24, 2**28
 MOST_ROW = 2**16  # channels of an op that looks at all of a pixel
+LABEL_BYTES = 4  # of an index of a channel
 MOST_FACTOR_BITS = 29
 MOST_EXPONENT = 2**12
 FORMS: Mapping[str, int] = MappingProxyType({"softmax": 2, "layer_norm": 4})
@@ -109,9 +110,9 @@ def _numbers(a: Mapping[str, Any]) -> Iterator[str]:
     for m, f in (("m", "f"), ("m_a", "f_a"), ("m_b", "f_b"), ("m_s", "f_s"), ("m_m", "f_m")):
         if m in a and not (0 <= a[m] <= LARGEST and 0 <= a[f] <= 31):
             yield f"{m} {a[m]}, {f} {a[f]} is not a scale"
-    for name, most in (("act", 1), ("sub", 1), ("include_pad", 1), ("per_channel", 1), ("trans_b", 1), ("relu", 1)):
-        if name in a and not 0 <= a[name] <= most:
-            yield f"{name} {a[name]} is not 0..{most}"
+    for name in ("act", "sub", "include_pad", "per_channel", "trans_b", "flat", "last", "relu"):
+        if name in a and not 0 <= a[name] <= 1:
+            yield f"{name} {a[name]} is not 0..1"
 
 
 def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
@@ -130,6 +131,8 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
             yield from _matmul(in_dims, out_dims, a)
         case "attention":
             yield from _attention(in_dims, out_dims, a)
+        case "arg_max":
+            yield from _arg_max(in_dims, out_dims, a)
         case "softmax" | "layer_norm":
             yield from _same(in_dims, out_dims)
             yield from _row(op, in_dims[2], a)
@@ -173,6 +176,13 @@ def _mac(op: str, cin: int, cout: int, group: int) -> Iterator[str]:
         yield f"{cin} -> {cout} channels do not divide into {group} groups"
     elif op == "depthwise" and cin != group:
         yield f"{cin} input channels in {group} groups: want one in each"
+
+
+def _arg_max(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
+    if a["out_bytes"] != LABEL_BYTES:
+        yield f"out_bytes {a['out_bytes']} is not {LABEL_BYTES}"
+    h, w, _ = in_dims
+    yield from _same((1, h, w) if a["flat"] else (h, w, 1), out_dims)
 
 
 def _row(op: str, channels: int, a: Mapping[str, Any]) -> Iterator[str]:

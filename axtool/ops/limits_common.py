@@ -31,12 +31,14 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "SpaceToDepth": ("block",),
         "BatchNormalization": ("epsilon",),
         "Softmax": ("axis",),
+        "ArgMax": ("axis", "keepdims", "select_last_index"),
         "LayerNormalization": ("axis", "epsilon"),
     }
 )
 LONGEST_AXIS = 2**22  # an engine counts to 2^23 bytes along an axis, two for each element in int16
 # Ops whose inputs are all data; of every other op the first one is, and the rest have limits of their own.
 ALL_DATA = ("Add", "Sub", "Mul", "Div", "Concat", "Sum", "Max", "Min", "Mean", "MatMul", "Attention")
+MAKE_INDICES = ("ArgMax",)  # whole numbers, whatever their input is
 SHAPE_ADVICE = "Fix the shape with --input-shape NAME:1,3,H,W or --dim NAME=N."
 
 
@@ -105,8 +107,10 @@ def axis_length(site: Site, target: Target) -> str | None:
 
 @limit(advice="Integer, boolean and string values stay on the host; export the network in float32.")
 def float_values(site: Site, target: Target) -> str | None:
-    """Values are float32 in the model (int8 or int16 on the device)."""
+    """Values are float32 in the model (int8 or int16 on the device), but for the indices that an ArgMax makes."""
     for name in _runtime(site):
+        if site.op in MAKE_INDICES and name in site.outputs:
+            continue
         dtype = site.dtypes.get(name, "of unknown type")
         if dtype != "float32":
             return f"'{name}' is {dtype}"

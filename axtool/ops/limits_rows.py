@@ -1,4 +1,4 @@
-"""Limits of the ops that look at a whole row of numbers along one axis: Softmax, LayerNormalization."""
+"""Limits of the ops that look at a whole row of numbers along one axis: Softmax, LayerNormalization, ArgMax."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from axtool.ops.limits_core import limit, shape_of
 from axtool.target import Target
 from axtool.types import Site
 
-ROW_OPS = ("Softmax", "LayerNormalization")
+ROW_OPS = ("Softmax", "LayerNormalization", "ArgMax")
 
 
 @limit(*ROW_OPS, advice="It runs on the host; a larger chip of the family has it.")
@@ -22,13 +22,13 @@ def wide_alu(site: Site, target: Target) -> str | None:
 
 @limit(*ROW_OPS, advice="Transpose in front of it and behind it.")
 def row_axis(site: Site, target: Target) -> str | None:
-    """The axis is the last one, or of a Softmax that of the channels (axis 1)."""
+    """The axis is the last one, or of Softmax and ArgMax that of the channels (axis 1)."""
     if row_axis_of(site) is not None:
         return None
     return f"the axis is {site.attrs['axis']} of {shape_of(site, site.inputs[0])}"
 
 
-@limit(*ROW_OPS, advice="Normalize fewer numbers together.")
+@limit("Softmax", "LayerNormalization", advice="Normalize fewer numbers together.")
 def row_length(site: Site, target: Target) -> str | None:
     """At most 65536 numbers are normalized together: sums of their squares fit 63 bits."""
     axis = row_axis_of(site)
@@ -67,4 +67,4 @@ def row_axis_of(site: Site) -> int | None:
         if len(long) > 1:
             return None
         first = long[0]
-    return first if first == len(shape) - 1 or (first == 1 and site.op == "Softmax") else None
+    return first if first == len(shape) - 1 or (first == 1 and site.op != "LayerNormalization") else None

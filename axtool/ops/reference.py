@@ -18,6 +18,7 @@ from axtool.ops import reference_pool as pool
 from axtool.ops import reference_rows as rows
 from axtool.ops import reference_wide as wide
 from axtool.ops.boxes import Box, Job
+from axtool.ops.reference_arg_max import arg_max
 
 Reference = Callable[[Job, Sequence[Box]], NDArray[np.int8]]
 
@@ -46,6 +47,7 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         "attention": attention.attention,
         "softmax": rows.softmax,
         "layer_norm": rows.layer_norm,
+        "arg_max": arg_max,
         **mixed.MIXED,
         "custom": custom.compute,
     }

@@ -13,6 +13,7 @@ from axtool.ops.boxes import Job, flat_tile, intersect, whole
 from axtool.ops.elements import grown, in_bytes, in_numbers, is_sized, narrow
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.packing_fp16 import bias_block_bytes, linear_block_bytes
+from axtool.ops.reference_arg_max import arg_max_box
 from axtool.ops.reference_custom import needed as custom_needs
 from axtool.ops.reference_elementwise import operand_box, part_box, part_input_box
 from axtool.ops.reference_movement import permuted, reflected
@@ -72,6 +73,8 @@ def _needed(job: Job, read: int) -> Tile:
             return _of_attention(job, read)
         case "softmax" | "layer_norm":
             return _row_box(job, read)
+        case "arg_max":
+            return arg_max_box(job)
         case "custom":
             return custom_needs(job, read)
         case _:

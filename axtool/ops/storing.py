@@ -35,8 +35,10 @@ def to_numbers(x: ArrayLike, fmt: QFormat) -> NDArray[Any]:
     return quantize_host(x, fmt)
 
 
-def to_reals(q: ArrayLike, fmt: QFormat) -> NDArray[np.float32]:
-    """Numbers of a format -> float32, rounded once."""
+def to_reals(q: ArrayLike, fmt: QFormat) -> NDArray[Any]:
+    """Numbers of a format -> float32, rounded once; of int32, which are whole numbers of the model, int64."""
+    if fmt.kind == "int32":
+        return np.asarray(q, np.int64)
     if fmt.kind == "fx32":
         return from_fx(q, _bits(fmt))
     if fmt.kind == "fp16":

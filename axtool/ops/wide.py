@@ -15,7 +15,7 @@ from axtool.types import Site
 
 ALWAYS = frozenset(
     {*UNARY, *BINARY, *IDENTITY, *VARIADIC, *SHAPE_OPS}
-    | {"Conv", "Gemm", "MatMul", "BatchNormalization", "AveragePool", "GlobalAveragePool", "ReduceMean"}
+    | {"Conv", "Gemm", "MatMul", "BatchNormalization", "AveragePool", "GlobalAveragePool", "ReduceMean", "ArgMax"}
     | {"Transpose", "Concat", "Split", "SpaceToDepth"}
 )
 # What else has a form in int16, and when.

@@ -31,13 +31,13 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "wide_conv": (1, False), "wide_depthwise": (1, False), "wide_add": (2, False), "wide_mul": (2, False),
         "matmul": (2, False), "attention": (3, False), "custom": (1, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
-        "softmax": (1, False), "layer_norm": (1, False),
+        "softmax": (1, False), "layer_norm": (1, False), "arg_max": (1, False),
         "fx_add": (2, False), "fx_mul": (2, False), "fx_requantize": (1, False), "fx_quantize": (1, False),
         "fx_dequantize": (1, False), "fx_lut": (1, False), "fx_from_fp16": (1, False), "fp16_from_fx": (1, False),
         "fp16_linear": (1, False),
     }
 )  # fmt: skip
-STORED = ("int8", "int16", "fx32", "fp16")  # kinds of a tensor on the device
+STORED = ("int8", "int16", "fx32", "fp16", "int32")  # kinds of a tensor on the device; int32 are whole numbers
 DTYPES = {"int8": np.int8, "int16": np.int16, "int32": np.int32, "fp16": np.float16, "float32": np.float32}
 
 
@@ -183,6 +183,7 @@ def _verify_activation(program: Program, name: str, where: str) -> None:
     _need(form.kind in STORED, f"{where}: '{name}' is {form.kind}, want {', '.join(STORED[:-1])} or {STORED[-1]}")
     whole = form.kind == "int8" or form.zero_point == (0,)
     _need(whole, f"{where}: '{name}' is {form.kind} with zero {form.zero_point}")
+    _need(form.kind != "int32" or form.scale == (1.0,), f"{where}: '{name}' is int32 with the scale {form.scale}")
     if form.kind == "fx32":
         _need(form.fraction_bits is not None, f"{where}: '{name}' is fx32 without a number of fraction bits")
     if tensor.onnx_shape:

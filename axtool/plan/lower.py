@@ -35,7 +35,7 @@ from axtool.plan.lower_pool import (
     lower_mean,
     lower_resize,
 )
-from axtool.plan.lower_rows import lower_layer_norm, lower_softmax
+from axtool.plan.lower_rows import lower_arg_max, lower_layer_norm, lower_softmax
 from axtool.target import Target
 from axtool.types import Precision, Program, QFormat, Quantization, Site
 
@@ -66,6 +66,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
         "DepthToSpace": lower_depth_to_space,
         "SpaceToDepth": lower_space_to_depth,
         "Softmax": lower_softmax,
+        "ArgMax": lower_arg_max,
         "LayerNormalization": lower_layer_norm,
     }
 )

@@ -1,4 +1,4 @@
-"""Softmax and LayerNormalization  ->  softmax and layer_norm layers: a row of channels decides about each of them."""
+"""Softmax, LayerNormalization, ArgMax  ->  softmax, layer_norm, arg_max: a row of channels decides together."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from axtool.plan.layout import LAST, wanted_layout
 from axtool.plan.lower_activation import ending
 from axtool.plan.lower_attention import exponential_is_table
 from axtool.plan.lower_builder import Builder
-from axtool.types import QFormat, Site
+from axtool.types import BYTES, QFormat, Site
 
 EXACT_TABLE = 1  # form of a softmax
+WHOLE = QFormat("int32", (1.0,))  # indices of channels
 EXPONENTIALS = QFormat("int16", (2.0**-EXP_BITS,))
 
 
@@ -46,6 +47,18 @@ def lower_layer_norm(b: Builder, site: Site) -> None:
         **epsilon_fields(site.attrs["epsilon"], b.tensors[x].format.scale[0], channels), "form": _form(b),
     }  # fmt: skip
     b.make("layer_norm", (x, table), site, attrs, layout, end.out, end.origin)
+
+
+def lower_arg_max(b: Builder, site: Site) -> None:
+    """Numbers are compared as they are held. Without its axis the pixels of a row lie side by side."""
+    layout = wanted_layout(site) or LAST
+    held = b.tensors[b.held[site.inputs[0]].tensor].format.kind
+    x = b.read(site.inputs[0], layout, kind="int8" if held == "fp16" else held)
+    attrs = {
+        "flat": 1 - site.attrs["keepdims"], "last": site.attrs["select_last_index"],
+        "x_bytes": b.tensors[x].number_bytes, "out_bytes": BYTES[WHOLE.kind],
+    }  # fmt: skip
+    b.make("arg_max", (x,), site, attrs, layout if site.attrs["keepdims"] else LAST, fmt=WHOLE)
 
 
 def _form(b: Builder) -> int:

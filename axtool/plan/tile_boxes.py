@@ -20,7 +20,8 @@ from axtool.timing.inside import LARGE_ARRAY
 from axtool.types import Layer, Program, Tile
 
 BLOCK = 16  # output channels of one block of weights
-TANGLED = ("transpose", "reshape", "depth_to_space", "space_to_depth")  # an axis of a box is not that of its input
+# An axis of a box is not that of its input.
+TANGLED = ("transpose", "reshape", "depth_to_space", "space_to_depth", "arg_max")
 Size = tuple[int, int, int]  # (h, w, channels) of a box
 
 

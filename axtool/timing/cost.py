@@ -199,8 +199,9 @@ class CostModel:
 
     def _compute(self, layer: Layer, tile: Tile, part: int) -> int:
         costs, op = self._costs, narrow(layer.op)
-        if op in ROW_OPS:
-            return ceil(row_cycles(layer, tile, tile.n // out_bytes(layer.attrs), self.target.array, costs))
+        if op in (*ROW_OPS, "arg_max"):
+            channels = self.program.tensors[layer.inputs[0]].numbers[2]
+            return ceil(row_cycles(layer, tile, channels, self.target.array, costs))
         match op:
             case _ if op in MIXED_COSTS:
                 each = costs[MIXED_COSTS[op]]
@@ -274,7 +275,7 @@ class CostModel:
         reads = range(tensor_reads(layer.op, layer.attrs))
         crossing = [i for i in reads if (job.part if layer.op == "concat" else i) not in inside]
         boxes = [(needed(job, index), index > 0 and layer.op in PRODUCTS) for index in crossing]
-        boxes += [] if OUTPUT in inside else [(job.tile, False)]
+        boxes += [] if OUTPUT in inside else [(_by_pixel(job), False)]
         sizes = [
             box.h * box.w * box.n if passes else self._box_bytes(box) for box, passes in boxes if not is_empty(box)
         ]
@@ -290,6 +291,15 @@ class CostModel:
     @property
     def _array_pixels(self) -> int:
         return self.target.array.rows * self.target.array.columns
+
+
+def _by_pixel(job: Job) -> Tile:
+    """The output box of a job, in bytes, with an element of the array for each of its pixels."""
+    tile = job.tile
+    if not job.attrs.get("flat"):
+        return tile
+    size = out_bytes(job.attrs)
+    return Tile(0, 0, 0, tile.w, tile.n // size, size)  # a row of pixels lies in channels
 
 
 def _exposed(entering: int, mac: int, blocks: int) -> int:

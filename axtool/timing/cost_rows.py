@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
+from axtool.ops.elements import out_bytes
 from axtool.ops.reference_rows import LOG_ROOT, NARROW_MEAN
 from axtool.target import Array
 from axtool.timing.array import array_fills
@@ -42,6 +43,9 @@ def layer_norm_parts(form: int, costs: Mapping[str, float], array: Array) -> Par
 
 def row_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs: Mapping[str, float]) -> float:
     """Cycles in which the vector unit makes one box of rows of `channels` numbers."""
+    if layer.op == "arg_max":  # a box of the flat form has pixels in its channels
+        pixels = tile.h * tile.w * tile.n // out_bytes(layer.attrs)
+        return ceil(pixels / (array.rows * array.columns)) * channels * (COMPARE + ADD)
     if layer.op == "softmax":
         return array_fills(array, tile.h, tile.w) * channels * sum(softmax_parts(layer.attrs["form"], costs).values())
     return norm_tiles(tile, channels, array) * sum(layer_norm_parts(layer.attrs["form"], costs, array).values())

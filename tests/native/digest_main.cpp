@@ -261,6 +261,11 @@ static void wide_one(Case &c, Op op) {
 static void row(Case &c, Op op) {
   Random &r = c.r;
   const Dims in = dims(r);
+  if (op == Op::arg_max) {
+    const int64_t flat = r.in(0, 1);
+    begin(c, op, in, flat ? Dims{1, in.h, in.w * 4} : Dims{in.h, in.w, 4});
+    return c.put({flat, r.in(0, 1), 1, 4}), c.read(in);
+  }
   begin(c, op, in, in);
   if (op == Op::softmax) c.put({mantissa(r), r.in(20, 31), byte(r), -128, 127, 1});
   else c.put({r.in(18, 29), byte(r), -128, 127, r.in(0, 1) ? int64_t(1) << 30 : 0, r.in(-60, 40), r.in(0, 3)});
@@ -275,17 +280,23 @@ static void row(Case &c, Op op) {
   c.read_numbers(pairs);
 }
 
+static bool is_wide(Op op) { return op >= Op::wide_conv && op <= Op::wide_avg_pool; }
+static bool is_row(Op op) { return op == Op::softmax || op == Op::layer_norm || op == Op::arg_max; }
+// Ops of int8 and int16, and those of rows, have random cases here.
+static bool has_cases(Op op) { return op <= Op::wide_avg_pool || is_row(op); }
+
 static Case make_case(Random &r, Op op) {
   Case c{r, {}, {}, 0, 0, {}, {}, {}};
   if (op == Op::wide_conv || op == Op::wide_depthwise) wide_mac(c, op);
   else if (op == Op::wide_add || op == Op::wide_mul) wide_two(c, op);
   else if (is_wide(op)) wide_one(c, op);
-  else if (op == Op::softmax || op == Op::layer_norm) row(c, op);
+  else if (is_row(op)) row(c, op);
   else if (op <= Op::conv_transpose) mac(c, op);
   else if (op == Op::add || op == Op::mul) two(c, op);
   else if (op == Op::max_pool || op == Op::avg_pool) pool(c, op);
   else one(c, op);
-  c.add_view(c.out, 1, c.out.c + r.of({0, 2}), is_wide(op) ? 6 : 5);
+  const int64_t size = number_bytes(decode_layer(c.layer.data(), int64_t(c.layer.size())), -1);
+  c.add_view(c.out, 1, c.out.c + r.of({0, size == 4 ? 4 : 2}), size == 4 ? 8 : size == 2 ? 6 : 5);
   return c;
 }
 
@@ -301,7 +312,7 @@ static uint64_t run_case(Case c, Isa isa, int threads) {
   const int64_t layer_offsets[] = {0, int64_t(c.layer.size())}, command_offsets[] = {0, int64_t(command.size())};
   const Sizes sizes{{int64_t(c.ext.size()), int64_t(c.ocm.size())}};
   Engine engine({c.layer.data(), int64_t(c.layer.size()), layer_offsets, 2},
-                {command.data(), int64_t(command.size()), command_offsets, 2}, sizes, threads, isa, true);
+                {command.data(), int64_t(command.size()), command_offsets, 2}, sizes, threads, isa, true, {});
   engine.run({c.ext.data(), sizes.bytes[0]}, {c.ocm.data(), sizes.bytes[1]}, {}, {});
   return digest(digest(0xcbf29ce484222325, c.ext), c.ocm);
 }
@@ -322,12 +333,13 @@ int main(int argc, char **argv) {
   fprintf(stderr, "instruction sets:%s\n", tried.c_str());
   for (size_t op = 0; op < op_fields().size(); ++op) {
     Random r{op * 1000003 + 17};
+    if (!has_cases(Op(op))) continue;
     uint64_t all = 0;
     for (int i = 0; i < count; ++i) {
       Case c = make_case(r, Op(op));
       const bool numbers = Op(op) <= Op::conv_transpose || Op(op) == Op::avg_pool || Op(op) == Op::lut ||
-                           Op(op) == Op::softmax || Op(op) == Op::layer_norm;
-      const bool wide_numbers = Op(op) == Op::wide_conv || Op(op) == Op::wide_depthwise || Op(op) >= Op::wide_lut;
+                           is_row(Op(op));
+      const bool wide_numbers = Op(op) == Op::wide_conv || Op(op) == Op::wide_depthwise || Op(op) == Op::wide_lut || Op(op) == Op::wide_avg_pool;
       if (!numbers && !wide_numbers) fill(c, r);
       else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());
       const uint64_t want = run_case(c, Isa::portable, 1);

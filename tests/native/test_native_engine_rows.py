@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,22 +13,23 @@ from axtool.ops.exponential import exp_table
 from axtool.ops.reference_rows import affine_pairs, epsilon_fields
 from axtool.sim.engine import open_engine
 from axtool.types import Tile
-from tests.native.one_command import EXAMPLES, Memory, box_in, same_bytes, seeded
-from tests.ops.cases import random_case
+from tests.native.one_command import EXAMPLES, Memory, same_bytes, seeded
+from tests.ops.cases import random_case, random_tile
 
 LENGTHS = (1, 3, 7, 17, 33, 64, 65, 100, 256, 1000)
 LAYER = {"softmax": [2**30, 24, 0, -128, 127, 1], "layer_norm": [29, 0, -128, 127, 2**30, -20, 3]}
 
 
-@pytest.mark.parametrize("op", ["softmax", "layer_norm"])
+@pytest.mark.parametrize("op", ["softmax", "layer_norm", "arg_max"])
 @EXAMPLES
 @given(data=st.data())
 def test_row_ops_have_the_bytes_of_the_reference(op: str, data: st.DataObject) -> None:
     draw, memory = data.draw, seeded(data.draw)
-    case = random_case(op, draw(st.integers(0, 2**32 - 1)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    case = random_case(op, seed)
     memory.fill = np.ascontiguousarray(case.operands[0]).view(np.uint8).reshape(-1)  # rows of few numbers as well
-    job = replace(case.job(), tile=box_in(draw, case.out_dims))
-    same_bytes(job, memory, {1: case.operands[1]})
+    job = case.job(random_tile(case, seed) if draw(st.booleans()) else None)
+    same_bytes(job, memory, dict(enumerate(case.operands[1:], 1)))
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -44,6 +43,15 @@ def test_rows_of_every_length_are_summed_whole(length: int) -> None:
     attrs = {"m": 255 << 23, "f": 23, "out_zp": -128, "lo": -128, "hi": 127, "form": 1}
     for scale in (0.001, 0.1, 3.0):
         same_bytes(Job("softmax", dims, dims, attrs, Tile(0, 0, 0, *dims)), Memory(1), {1: exp_table(scale)})
+
+
+@pytest.mark.parametrize("length", [*LENGTHS, 15, 16, 31, 150])
+def test_the_first_of_the_largest_is_found_wherever_it_is(length: int) -> None:
+    dims, attrs = (4, 7, length), {"flat": 1, "last": 0, "x_bytes": 1, "out_bytes": 4}
+    for levels in (b"\0\1", b"\x80\x81", b"\x7e\x7f", bytes(range(256))):
+        memory = Memory(length)
+        memory.fill = memory.random.choice(np.frombuffer(levels, np.uint8), 997)
+        same_bytes(Job("arg_max", dims, (1, 4, 28), attrs, Tile(0, 0, 0, 1, 4, 28)), memory, {})
 
 
 def test_the_longest_row_is_summed_without_loss() -> None:

@@ -282,6 +282,14 @@ def _layer_norm(d: Dice) -> Case:
     return Case(d.op, dims, dims, attrs, (_narrow_rows(d, dims), pairs.reshape(-1)))
 
 
+def _arg_max(d: Dice) -> Case:
+    (h, w, c), size, flat = d.dims(), d.pick((1, 1, 2, 4)), d.between(0, 1)
+    spread = d.pick((2, 5, 100))
+    x = d.rng.integers(-spread, spread, (h, w, c)).astype(f"<i{size}").view(np.int8)
+    attrs = {"flat": flat, "last": d.between(0, 1), "x_bytes": size, "out_bytes": 4}
+    return Case(d.op, x.shape, (1, h, w * 4) if flat else (h, w, 4), attrs, (x,))
+
+
 def _narrow_rows(d: Dice, dims: Dims) -> NDArray[np.int8]:
     """Some rows over all of int8, some of a few neighbouring numbers, some of one."""
     spread = d.rng.choice([1, 2, 5, 60, 256], (*dims[:2], 1))
@@ -309,4 +317,5 @@ _MAKERS = {
     "space_to_depth": _blocks,
     "softmax": _softmax,
     "layer_norm": _layer_norm,
+    "arg_max": _arg_max,
 }

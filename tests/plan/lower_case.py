@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from axtool.graph.functions import attach
 from axtool.graph.sites import sites_of
-from axtool.ops.arithmetic import dequantize, quantize_host
+from axtool.ops.arithmetic import quantize_host
 from axtool.ops.boxes import Box, Job, flat_tile, whole
 from axtool.ops.encoding import dims_of
 from axtool.ops.limits import why_not
 from axtool.ops.reference import compute
+from axtool.ops.storing import to_reals
 from axtool.plan.check_program import verify_program
 from axtool.plan.layout import axes_of
 from axtool.plan.lower import lower
@@ -130,7 +131,7 @@ def run_whole(program: Program, feeds: Feeds) -> Feeds:
     """The outputs in ONNX shape, real numbers."""
     values = whole_values(program, feeds)
     described = {name: program.tensors[name] for name in program.outputs}
-    return {name: from_stored(dequantize(numbers_of(values[name], t), t.format), t) for name, t in described.items()}
+    return {name: from_stored(to_reals(numbers_of(values[name], t), t.format), t) for name, t in described.items()}
 
 
 def quantized(program: Program, feeds: Feeds) -> Stored:

@@ -12,7 +12,7 @@ from axtool.sim.images import run_plan
 from axtool.target import Target
 from axtool.target_file import load_target
 from axtool.types import Program
-from tests.plan.lower_case import Case, quantized, target, whole_values
+from tests.plan.lower_case import Case, from_stored, quantized, run_whole, target, whole_values
 
 NEAR = 0.6  # steps of the output between int8 and float, the rounding of the input's steps aside
 NORM_DB, SOFTMAX_DB = 36.0, 30.0
@@ -104,6 +104,42 @@ def test_what_the_device_cannot_normalize_is_said(graph: str, weights: dict, see
 def test_chips_without_32_bits_keep_row_ops_on_the_host() -> None:
     (site,) = Case("(float[1,9,24] x) => (float[1,9,24] y) { y = Softmax (x) }").sites
     assert any("32 bits" in reason.rule for reason in why_not(site, load_target("dpu-b4096")))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(float[1,19,6,7] x) => (int64[1,6,7] y) { y = ArgMax <axis = 1, keepdims = 0> (x) }",
+        "(float[1,19,6,7] x) => (int64[1,1,6,7] y) { y = ArgMax <axis = 1> (x) }",
+        "(float[1,6,7,19] x) => (int64[1,6,7] y) { y = ArgMax <axis = -1, keepdims = 0> (x) }",
+        "(float[1,9,33] x) => (int64[1,9] y) { y = ArgMax <axis = 2, keepdims = 0, select_last_index = 1> (x) }",
+        "(float[1,33,9] x) => (int64[1,9] y) { y = ArgMax <axis = 1, keepdims = 0> (x) }",
+        "(float[1,33] x) => (int64[1] y) { y = ArgMax <axis = 1, keepdims = 0> (x) }",
+    ],
+)
+def test_labels_are_those_of_the_quantized_scores(graph: str) -> None:
+    case = Case(graph)
+    program = case.lowered()
+    (x,) = (values[None] for values in quantized(program, case.feeds).values())
+    (site,) = case.sites
+    scores = from_stored(x, program.tensors["x"])
+    axis = site.attrs["axis"]
+    flipped = np.flip(scores, axis) if site.attrs["select_last_index"] else scores
+    want = flipped.argmax(axis)
+    want = scores.shape[axis] - 1 - want if site.attrs["select_last_index"] else want
+    for chip in ("qc-u-1d7-16mb", "qc-u-1d5-8mb"):
+        made = run_plan(plan(program, load_target(chip)), {"x": x}, "native")["y"]
+        labels = from_stored(made, program.tensors["y"])
+        assert labels.shape == case.floats["y"].shape
+        np.testing.assert_array_equal(labels, want.reshape(labels.shape))
+
+
+def test_an_arg_max_of_whole_rows_of_16_bits_compares_all_of_them() -> None:
+    case = Case("(float[1,19,6,7] x) => (int64[1,6,7] y) { y = ArgMax <axis = 1, keepdims = 0> (x) }")
+    program = case.lowered(wide=["x"])
+    assert program.layers[0].attrs["x_bytes"] == 2
+    made = run_whole(program, case.feeds)["y"]
+    assert np.mean(made == case.floats["y"]) == 1.0
 
 
 @pytest.mark.parametrize("name", ["qc-u-1d7-16mb", "qc-u-1d5-8mb"])

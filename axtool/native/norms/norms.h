@@ -1,4 +1,5 @@
-// The inner loops of ops that look at whole rows of channels: softmax and layer_norm. Meaning: ops/reference_rows.py.
+// The inner loops of ops that look at whole rows of channels: softmax, layer_norm, arg_max. Meaning: ops/reference_rows.py
+// and ops/reference_arg_max.py.
 // One file an instruction set; all give the same bits.
 #pragma once
 #include <cstdint>
@@ -24,6 +25,8 @@ struct NormLoops {
   void (*moments)(int64_t n, const int8_t *x, Moments *found);
   // `pairs` holds the factor and the offset of each channel.
   void (*normalize)(const NormRow &row, int64_t n, const int8_t *x, const int32_t *pairs, int8_t *y);
+  // The position of the first of the largest numbers.
+  int32_t (*largest)(int64_t n, const int8_t *x);
 };
 
 const NormLoops &norm_loops_for(Isa isa);
@@ -36,6 +39,12 @@ inline int8_t normalized(const NormRow &r, int8_t x, const int32_t *pair) {
   const int64_t y = ((t * pair[0] + (int64_t(1) << 29)) >> 30) + pair[1];
   const int64_t q = ((y + ((int64_t(1) << r.f) >> 1)) >> r.f) + r.zp;
   return int8_t(q < r.lo ? r.lo : q > r.hi ? r.hi : q);
+}
+
+inline int32_t first_largest(int64_t n, const int8_t *x) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < n; ++i) best = x[i] > x[best] ? i : best;
+  return int32_t(best);
 }
 
 inline void add_moments(int64_t n, const int8_t *x, Moments *m) {

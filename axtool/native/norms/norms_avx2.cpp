@@ -82,9 +82,25 @@ void normalize(const NormRow &r, int64_t n, const int8_t *x, const int32_t *pair
   for (; i < n; ++i) y[i] = normalized(r, x[i], pairs + 2 * i);
 }
 
+// Sixteen at a time; the last sixteen may overlap those in front. Unsigned and upside down the largest is the smallest,
+// which one instruction finds among eight words: of each pair of bytes the smaller, in the low half.
+int32_t largest(int64_t n, const int8_t *x) {
+  if (n < 16) return first_largest(n, x);
+  __m128i most = _mm_loadu_si128((const __m128i *)(x + n - 16));
+  for (int64_t i = 0; i + 16 <= n; i += 16) most = _mm_max_epi8(most, _mm_loadu_si128((const __m128i *)(x + i)));
+  const __m128i down = _mm_xor_si128(most, _mm_set1_epi8(127));
+  const __m128i least = _mm_min_epu8(down, _mm_srli_epi16(down, 8));
+  const __m128i words = _mm_and_si128(least, _mm_set1_epi16(255));
+  const __m128i top = _mm_set1_epi8(int8_t(_mm_extract_epi16(_mm_minpos_epu16(words), 0) ^ 127));
+  for (int64_t i = 0;; i = i + 32 <= n ? i + 16 : n - 16) {
+    const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(x + i)), top));
+    if (found) return int32_t(i + __builtin_ctz(unsigned(found)));
+  }
+}
+
 }  // namespace
 
-const NormLoops norms_avx2 = {"avx2", moments, normalize};
+const NormLoops norms_avx2 = {"avx2", moments, normalize, largest};
 
 }  // namespace axtool
 #endif

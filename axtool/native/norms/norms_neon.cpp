@@ -4,6 +4,8 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
+#include <cstring>
+
 namespace axtool {
 namespace {
 
@@ -48,9 +50,17 @@ void normalize(const NormRow &r, int64_t n, const int8_t *x, const int32_t *pair
   for (; i < n; ++i) y[i] = normalized(r, x[i], pairs + 2 * i);
 }
 
+// Sixteen at a time; the last sixteen may overlap those in front.
+int32_t largest(int64_t n, const int8_t *x) {
+  if (n < 16) return first_largest(n, x);
+  int8x16_t most = vld1q_s8(x + n - 16);
+  for (int64_t i = 0; i + 16 <= n; i += 16) most = vmaxq_s8(most, vld1q_s8(x + i));
+  return int32_t(static_cast<const int8_t *>(std::memchr(x, uint8_t(vmaxvq_s8(most)), size_t(n))) - x);
+}
+
 }  // namespace
 
-const NormLoops norms_neon = {"neon", moments, normalize};
+const NormLoops norms_neon = {"neon", moments, normalize, largest};
 
 }  // namespace axtool
 #endif

@@ -16,7 +16,7 @@ void normalize(const NormRow &row, int64_t n, const int8_t *x, const int32_t *pa
 
 }  // namespace
 
-const NormLoops norms_portable = {"portable", moments, normalize};
+const NormLoops norms_portable = {"portable", moments, normalize, first_largest};
 
 const NormLoops &norm_loops_for(Isa isa) {
 #if defined(__x86_64__)
