@@ -12,7 +12,19 @@ from axtool.types import Precision, Site
 PRECISE: tuple[Precision, ...] = ("fx32", "fp16")
 NOTHING: Mapping[str, Precision] = MappingProxyType({})
 _MOVES = frozenset(
-    {*SHAPE_OPS, *RESIZE, "Transpose", "Slice", "Split", "Pad", "DepthToSpace", "Concat", "Identity", "Dropout"}
+    {
+        *SHAPE_OPS,
+        *RESIZE,
+        "Transpose",
+        "Slice",
+        "Split",
+        "Pad",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "Concat",
+        "Identity",
+        "Dropout",
+    }
 )
 
 

@@ -19,6 +19,7 @@ Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 INTERP_ENTRIES = 1025
 FX_INTERVAL_BITS = 12  # of the intervals of a table of an fx32 argument
 FX_POINTS = 2**FX_INTERVAL_BITS + 1
+FX_MOST_INTERVAL = 32 - FX_INTERVAL_BITS  # the intervals then cover every int32
 MIDDLE = 512  # the entry of argument 0
 
 
@@ -52,6 +53,25 @@ def interp_table(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.i
 def interp_table_wide(fn: Function, scale16: float, out_fmt: QFormat) -> NDArray[np.int32]:
     """As `interp_table`, with room for outputs of 16 bits: int32 (1025,)."""
     return np.asarray(np.clip(_points(fn, scale16, out_fmt), *LIMITS["int32"]), np.int32)
+
+
+def fx_table(
+    fn: Function, seen: tuple[float, float], in_bits: int, out_bits: int
+) -> tuple[NDArray[np.int32], int, int]:
+    """Points of an fx32 argument: int32 (4097,), the number of the first one, and log2 of the numbers between two.
+
+    They cover at least twice the range that was seen (or every int32) around its middle; beyond them a function is held
+    at its value at the end. Between points h apart a line is within h^2 / 8 * max|fn''| of the function: h is at most
+    2^-10 of the range seen (and no less than one number).
+    """
+    lo, hi = (int(np.clip(np.rint(np.ldexp(end, in_bits)), *LIMITS["int32"])) for end in seen)
+    width = max(2 * (hi - lo), 1)
+    interval = min(max((width - 1).bit_length() - FX_INTERVAL_BITS, 0), FX_MOST_INTERVAL)
+    reach = 1 << (FX_INTERVAL_BITS + interval)
+    first = min(max((lo + hi - reach) // 2, LIMITS["int32"][0]), LIMITS["int32"][1] + 1 - reach)
+    at = first + (np.arange(FX_POINTS, dtype=np.int64) << interval)
+    steps = np.floor(np.ldexp(_values(fn, np.ldexp(at.astype(np.float64), -in_bits)), out_bits) + 0.5)
+    return np.asarray(np.clip(steps, *LIMITS["int32"]), np.int32), first, interval
 
 
 def _entries(fn: Function, in_fmt: QFormat, out_fmt: QFormat) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil, inf, log2
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ from axtool.ops.arithmetic import LIMITS
 from axtool.ops.fixed_point import fit, fx_dequantize, to_fx
 from axtool.ops.packing_fp16 import pack_bias, pack_linear
 from axtool.ops.precise import is_bias
-from axtool.ops.tables import FX_INTERVAL_BITS, FX_POINTS
+from axtool.ops.tables import fx_table
 from axtool.ops.unary import UNARY
 from axtool.plan.chains import Chain, chain_from, data_of, swallow
 from axtool.plan.layout import FIRST, LAST, axes_of
@@ -155,18 +155,8 @@ def _constant(b: Builder, site: Site, name: str, layout: Layout, rank: int, bits
 
 
 def _table(b: Builder, chain: Chain, x: str, bits: int) -> tuple[NDArray[np.int32], dict[str, int]]:
-    """Points of a function, evenly spread over the range of its argument and a little beyond."""
-    have = _bits(b, x)
-    low, high = b.quantization.ranges[data_of(chain.sites[0])]
-    ends = [int(np.clip(np.rint(np.ldexp(end, have)), *INT32)) for end in (low, high)]
-    width = max(ends[1] - ends[0], 1)
-    interval = max(0, ceil(log2(width)) - FX_INTERVAL_BITS)
-    first = ends[0] - ((1 << (FX_INTERVAL_BITS + interval)) - width) // 2  # what is left goes to both sides
-    first = max(first, INT32[0])
-    at = first + (np.arange(FX_POINTS, dtype=np.int64) << interval)
-    with np.errstate(all="ignore"):
-        real = np.nan_to_num(chain(np.ldexp(at.astype(np.float64), -have)))
-    points = np.clip(np.rint(np.ldexp(real, bits)), *INT32).astype(np.int32)
+    """Points of a function, evenly spread over twice the range of its argument."""
+    points, first, interval = fx_table(chain, b.quantization.ranges[data_of(chain.sites[0])], _bits(b, x), bits)
     return points, {"first": first, "interval": interval}
 
 

@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axtool.ops.arithmetic import interpolate
-from axtool.ops.tables import interp_table, lut256, prelu_luts
+from axtool.ops.fixed_point import to_fx
+from axtool.ops.reference import compute
+from axtool.ops.tables import fx_table, interp_table, lut256, prelu_luts
 from axtool.ops.unary import UNARY, evaluate
 from axtool.types import QFormat
+from tests.ops.mixed_cases import case_of
 from tests.ops.ort import run_node
 
 ROUNDING = 0.5 + 1e-6
@@ -87,3 +90,37 @@ def test_a_function_that_overflows_saturates_its_table():
     table = interp_table(unary("Exp"), 1.0, QFormat("int8", (1.0,)))
     assert table[1024] == 2**15 - 1
     assert math.isclose(table[512], 128)
+
+
+@pytest.mark.parametrize(("op", "seen", "curve"), [
+    ("Sigmoid", (-9.0, 7.5), 0.0963), ("Gelu", (-4.0, 4.0), 0.798), ("Tanh", (-3.0, 5.0), 0.77),
+    ("Exp", (-2.0, 1.0), 23.0),
+])  # fmt: skip
+@pytest.mark.parametrize("in_bits", [15, 20, 26])
+def test_a_table_of_fx32_is_within_the_bound_of_its_intervals(op, seen, curve, in_bits):
+    """|error| <= h^2 / 8 * max|f''| for the interval h, and the rounding of two points and of the result."""
+    out_bits = 27
+    points, first, interval = fx_table(lambda x: evaluate(op, x, {}), seen, in_bits, out_bits)
+    x = to_fx(np.random.default_rng(0).uniform(*seen, 4000), in_bits).reshape(1, 1, -1)
+    attrs = {"first": first, "interval": interval, "x_bytes": 4, "out_bytes": 4}
+    case = case_of("fx_lut", (1, 1, 4000), attrs, x, points)
+    made = np.ldexp(compute(case.job(), case.boxes()).view(np.int32).astype(np.float64), -out_bits)
+    h = 2.0 ** (interval - in_bits)
+    assert h <= max((seen[1] - seen[0]) * 2**-10, 2.0**-in_bits)
+    want = evaluate(op, np.ldexp(x.astype(np.float64), -in_bits), {})
+    assert np.abs(made - want).max() <= h * h / 8 * curve + 1.5 * 2.0**-out_bits
+
+
+def test_a_table_of_fx32_covers_twice_the_range_and_holds_the_ends_beyond():
+    points, first, interval = fx_table(lambda x: evaluate("Sigmoid", x, {}), (-8.0, 8.0), 15, 31)
+    assert first <= -(16 << 15)
+    assert first + (4096 << interval) >= 16 << 15
+    assert points[-1] == np.floor(evaluate("Sigmoid", np.array((first + (4096 << interval)) / 2**15), {}) * 2**31 + 0.5)
+    assert (np.diff(points.astype(np.int64)) >= 0).all()
+
+
+@pytest.mark.parametrize("seen", [(-(2.0**31), 2.0**31), (0.0, 0.0), (2.0**30, 2.0**31), (-5.0, -5.0)])
+def test_a_table_of_any_range_is_one_of_the_device(seen):
+    _, first, interval = fx_table(lambda x: x, seen, 0, 0)
+    assert -(2**31) <= first <= 2**31 - 1
+    assert 0 <= interval <= 20

@@ -35,13 +35,15 @@ struct LinearDriver {
   const LinearTask &t;
   const int pixels, band;        // of the tile, and of a band
   const int inputs;              // of a step
-  float *x, *w, *acc;            // [band][k], [inputs][16], [band][16]
+  const int row;                 // numbers from one pixel's inputs to the next one's: no power of two, which caches mind
+  float *x, *w, *acc;            // [band][row], [inputs][16], [band][16]
   float quantized[256];          // of int8 inputs: what each becomes
 
   static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
   LinearDriver(const LinearTask &task, void *scratch)
-      : t(task), pixels(task.oh * task.ow), band(band_of(task)), inputs(std::min(task.k, kLinearInputs)) {
+      : t(task), pixels(task.oh * task.ow), band(band_of(task)), inputs(std::min(task.k, kLinearInputs)),
+        row((task.k + 15) / 16 * 16 + 16) {
     char *at = static_cast<char *>(scratch);
     x = reinterpret_cast<float *>(at), at += x_bytes();
     w = reinterpret_cast<float *>(at), at += aligned(size_t(inputs) * 64);
@@ -53,7 +55,7 @@ struct LinearDriver {
     return int(std::min<int64_t>(most, int64_t(task.oh) * task.ow));
   }
 
-  size_t x_bytes() const { return aligned(size_t(band) * size_t(t.k) * 4); }
+  size_t x_bytes() const { return aligned(size_t(band) * size_t(row) * 4); }
   size_t scratch_bytes() const { return x_bytes() + aligned(size_t(inputs) * 64) + size_t(band) * 64; }
 
   void run() {
@@ -62,7 +64,7 @@ struct LinearDriver {
         quantized[q + 128] = half_to_float(float_to_half(fx_to_float(fx_dequantized(t.from_int8, q), power_of_two(-t.f_x))));
     for (int first = 0; first < pixels; first += band) {
       const int count = std::min(band, pixels - first);
-      for (int p = 0; p < count; ++p) read_pixel(first + p, x + int64_t(p) * t.k);
+      for (int p = 0; p < count; ++p) read_pixel(first + p, x + int64_t(p) * row);
       for (int c = 0; c < t.n; c += 16) run_block(first, count, c);
     }
   }
@@ -84,7 +86,7 @@ struct LinearDriver {
       for (int p = 0; p < count; p += I::kPixels) {
         const float *rows[I::kPixels];
         const int n = std::min(I::kPixels, count - p);
-        for (int i = 0; i < n; ++i) rows[i] = x + int64_t(p + i) * t.k + k;
+        for (int i = 0; i < n; ++i) rows[i] = x + int64_t(p + i) * row + k;
         I::sums(n, rows, w, step, acc + int64_t(p) * 16);
       }
     }

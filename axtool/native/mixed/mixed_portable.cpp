@@ -5,6 +5,8 @@
 namespace axtool {
 namespace {
 
+typedef float Four __attribute__((vector_size(16)));  // loops over arrays are left in memory by some compilers
+
 struct Portable {
   static constexpr int kPixels = 4;
 
@@ -19,10 +21,13 @@ struct Portable {
 
   static void sums(int n, const float *const *x, const float *w, int k, float *acc) {
     for (int p = 0; p < n; ++p, acc += 16) {
-      float sum[16];
+      Four sum[4];
       memcpy(sum, acc, sizeof sum);
-      for (int i = 0; i < k; ++i)
-        for (int c = 0; c < 16; ++c) sum[c] += x[p][i] * w[i * 16 + c];
+      for (int i = 0; i < k; ++i) {
+        Four row[4];
+        memcpy(row, w + i * 16, sizeof row);
+        for (int q = 0; q < 4; ++q) sum[q] += x[p][i] * row[q];
+      }
       memcpy(acc, sum, sizeof sum);
     }
   }
