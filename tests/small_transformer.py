@@ -1,4 +1,4 @@
-"""A small transformer with random weights: an image projected to tokens, encoder layers, heads for classes and boxes."""
+"""A small transformer with random weights: an image made tokens, encoder layers, heads for classes and boxes."""
 
 from __future__ import annotations
 
