@@ -64,6 +64,10 @@ CASES = {
         {"x": "fx32", "a": "fp16", "b": "fx32", "d": "fx32", "e": "fp16", "f": "fx32", "y": "fx32"},
         ["fp16_linear", "fx_add", "fp16_linear", "fx_add", "fx_lut"], HALF,
     ),
+    "an input in fx32 that a convolution reads": (
+        "(float[1,3,5,7] x) => (float[1,4,5,7] y) { a = Conv<pads=[1,1,1,1]>(x, w, b) y = Relu(a) }", {"w": (4, 3, 3, 3), "b": (4,)},
+        {"x": "fx32"}, ["fx_quantize", "conv"], COARSE,
+    ),
     "an image projected to tokens": (
         "(float[1,9,3,4] x) => (float[1,12,8] y) <int64[3] s = {1,8,12}> { a = Conv(x, w, b) c = Reshape(a, s) d = Transpose<perm=[0,2,1]>(c) y = Add(d, p) }",
         {"w": (8, 9, 1, 1), "b": (8,), "p": (1, 12, 8)},
