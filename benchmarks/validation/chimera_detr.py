@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from axtool.target_file import load_target, set_values
-from axtool.timing.ledger import Timing
 from benchmarks.validation.chimera_data import (
     Timed,
     backbone_model,
@@ -20,11 +19,8 @@ from benchmarks.validation.chimera_data import (
 from benchmarks.validation.rows import Row
 
 TARGET = "qc-u-1d5-8mb"
-MIB = 2**20
 MACS = "DETR-R101: MACs of each convolution"
 ARRAY = "DETR-R101: the MAC array"
-FRAME = "DETR-R101: the backbone beside the whole frame"
-OPEN = "the transformer is not in ours"
 # The transformer, whose matrices the document prints: projections and heads in fp16 as (inputs, outputs, how many),
 # keys that the queries of its attentions look at in all, feed-forward blocks in int8.
 WIDE, HIDDEN, FFN_BLOCKS = 256, 2048, 12
@@ -63,7 +59,7 @@ def cascaded() -> Timed:
 
 def rows() -> list[Row]:
     """Every figure of the document that a convolutional backbone has."""
-    return [*_mac_rows(), *_array_rows(), *_frame_rows()]
+    return [*_mac_rows(), *_array_rows()]
 
 
 def _mac_rows() -> list[Row]:
@@ -96,26 +92,3 @@ def transformer_mac_cycles(input_channels: int, drain: float) -> float:
     feed_forward = FFN_BLOCKS * 2 * WIDE * HIDDEN / input_channels
     outputs = sum(times * outputs for _, outputs, times in LINEARS) + FFN_BLOCKS * (HIDDEN + WIDE)
     return linear + scores + feed_forward + drain * outputs
-
-
-def _frame_rows() -> list[Row]:
-    published, plain, free = totals(), _figures(backbone().timed.timing), _figures(cascaded().timing)
-    found = [
-        Row(FRAME, name, unit, value, plain[name], note=OPEN)
-        for name, (unit, value) in published.items() if name in plain
-    ] + [
-        Row(FRAME, f"{name}, with cascades", *published[name], free[name], note=OPEN)
-        for name in ("total", "external reads", "external writes")
-    ]  # fmt: skip
-    return found
-
-
-def _figures(timing: Timing) -> dict[str, float]:
-    """What the document prints of a frame, by its names."""
-    return {
-        "total": timing.total,
-        **timing.ledger,
-        "external reads": timing.read_bytes / MIB,
-        "external writes": timing.write_bytes / MIB,
-        "on-chip peak": timing.peak_ocm_bytes / MIB,
-    }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from axtool.target_file import load_target, set_values
-from benchmarks.validation import chimera, chimera_detr, chimera_operators, chimera_segformer
+from benchmarks.validation import chimera, chimera_detr, chimera_frame, chimera_operators, chimera_segformer
 from benchmarks.validation.chimera_data import backbone_names, convolutions, totals
 from benchmarks.validation.chip import Section
 from benchmarks.validation.rows import Row
@@ -53,10 +53,20 @@ def test_a_cascade_makes_rows_twice_and_leaves_the_macs_what_they_are() -> None:
     assert chimera_detr.cascaded().timing.macs == 93_689_164_800
 
 
-def test_figures_that_need_the_transformer_ask_nothing_yet(section: Sections) -> None:
-    rows = of_set(section("chimera"), chimera_detr.FRAME)
-    assert {row.name for row in rows} >= totals().keys() - {"convolution MACs"}
-    assert all(row.holds is None and row.note for row in rows)
+def test_the_compiled_network_has_the_printed_size(section: Sections, misses: Misses) -> None:
+    rows = of_set(section("chimera"), chimera_frame.NETWORK)
+    assert [row.name for row in rows] == [
+        "convolutions of the backbone", "feed-forward blocks", "outside the feed-forward blocks", "with them",
+    ]  # fmt: skip
+    assert misses(rows) == ""
+    assert chimera_frame.frame().timing.macs == 101_357_900_800
+
+
+def test_every_figure_of_the_job_summary_has_its_row(section: Sections) -> None:
+    rows = {row.name: row for row in of_set(section("chimera"), chimera_frame.LEDGER)}
+    assert rows.keys() >= totals().keys() - {"convolution MACs"}
+    assert {"local memory", "temporary external memory"} <= rows.keys()
+    assert 0 < rows["on-chip peak"].ours <= 8
 
 
 def test_operator_kernels_have_the_utilisation_of_the_datasheet(section: Sections, misses: Misses) -> None:
