@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from axtool.ops.arithmetic import quantize_host
-from axtool.ops.exponential import exp_table, iterated_exp_table
+from axtool.ops.exponential import EXP_BITS, exp_table, iterated_exp_table
 from axtool.ops.limits_mac import is_pair
 from axtool.plan.convert import multiplier
 from axtool.plan.layout import LAST, axes_of
@@ -16,7 +16,9 @@ from axtool.plan.lower_builder import Builder, spatial
 from axtool.plan.lower_elementwise import format_of
 from axtool.plan.lower_mac import lower_matmul
 from axtool.plan.lower_wide import as_bytes
-from axtool.types import Site
+from axtool.types import QFormat, Site
+
+EXPONENTIALS = QFormat("int16", (2.0**-EXP_BITS,))
 
 
 def lower_attention(b: Builder, site: Site) -> None:
@@ -40,7 +42,7 @@ def lower_attention(b: Builder, site: Site) -> None:
         attrs |= {"mask": 1 if rows == 1 else 2, "zp_m": fmt.zero_point[0], "m_m": m_m, "f_m": f_m}
         reads.append(mask)
     values = exp_table(scores.scale[0]) if looked_up else iterated_exp_table(scores.scale[0])
-    table = b.constant(f"{site.outputs[0]}/exponentials", values)
+    table = b.constant(f"{site.outputs[0]}/exponentials", values, EXPONENTIALS)
     b.make("attention", (*reads, table), site, attrs, LAST)
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.ops.exponential import EXP_BITS, exp_table, iterated_exp_table
+from axtool.ops.exponential import exp_table, iterated_exp_table
 from axtool.ops.reference_rows import LOG_ROOT, NARROW_MEAN, affine_pairs, epsilon_fields
 from axtool.plan.convert import multiplier
 from axtool.plan.layout import LAST, wanted_layout
 from axtool.plan.lower_activation import ending
-from axtool.plan.lower_attention import exponential_is_table
+from axtool.plan.lower_attention import EXPONENTIALS, exponential_is_table
 from axtool.plan.lower_builder import Builder
 from axtool.types import BYTES, QFormat, Site
 
 EXACT_TABLE = 1  # form of a softmax
 WHOLE = QFormat("int32", (1.0,))  # indices of channels
-EXPONENTIALS = QFormat("int16", (2.0**-EXP_BITS,))
 
 
 def lower_softmax(b: Builder, site: Site) -> None:
