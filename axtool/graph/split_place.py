@@ -108,8 +108,9 @@ def _tail(graph: Graph, device: set[int], precise: set[int]) -> set[int]:
     kept = set(leads)
     for at in sorted(device - leads):
         moves = graph.sites[at].op in MOVES and not precise.isdisjoint(graph.before[at])
-        if moves or _belongs(graph, at, kept):
-            kept.add(at)
+        rows = {one for one in graph.before[at] if one in device and _is_rows(graph, one, kept)}
+        if moves or _belongs(graph, at, kept | rows):
+            kept |= {at, *rows}
             precise = precise | {at} if moves else precise
     return device - kept
 
@@ -148,6 +149,14 @@ def _belongs(graph: Graph, at: int, kept: set[int]) -> bool:
     made = {name for one in before if one in kept for name in graph.sites[one].outputs}
     sums = site.op in RESIDUAL and len(runtime) == 2 and all(name in made for name in runtime)
     return sums or _is_bias(graph, at, kept)
+
+
+def _is_rows(graph: Graph, at: int, kept: set[int]) -> bool:
+    """Whether a node makes tokens [1, L, C] of the rows [L, C] of a Gemm: a name for the same numbers."""
+    site = graph.sites[at]
+    shapes = [site.shapes.get(name, ()) for name in (site.inputs[0], site.outputs[0])]
+    made = [one for one in graph.before[at] if one in kept and graph.sites[one].op == "Gemm"]
+    return site.op == "Reshape" and bool(made) and shapes[1] == (1, *shapes[0]) and len(shapes[0]) == 2
 
 
 def _is_bias(graph: Graph, at: int, kept: set[int]) -> bool:

@@ -39,6 +39,7 @@ LONGEST_AXIS = 2**22  # an engine counts to 2^23 bytes along an axis, two for ea
 # Ops whose inputs are all data; of every other op the first one is, and the rest have limits of their own.
 ALL_DATA = ("Add", "Sub", "Mul", "Div", "Concat", "Sum", "Max", "Min", "Mean", "MatMul", "Attention")
 MAKE_INDICES = ("ArgMax",)  # whole numbers, whatever their input is
+ROW_WISE = frozenset({"Relu", "Gelu", "Silu", "HardSwish", "Clip", "LeakyRelu", "Sigmoid", "Tanh"})  # between two Gemms
 SHAPE_ADVICE = "Fix the shape with --input-shape NAME:1,3,H,W or --dim NAME=N."
 
 
@@ -80,11 +81,24 @@ def rank(site: Site, target: Target) -> str | None:
 @limit(advice="Compile with batch 1; a larger batch loops over it.")
 def batch(site: Site, target: Target) -> str | None:
     """The first dimension, the batch, is 1."""
+    rows = "fx32" in target.formats and _is_of_rows(site)
     for name in _runtime(site):
         shape = site.shapes.get(name, ())
-        if len(shape) > 1 and shape[0] > 1:
+        if len(shape) > 1 and shape[0] > 1 and not (rows and len(shape) == 2):
             return f"'{name}' has the shape {shape}"
     return None
+
+
+def _is_of_rows(site: Site) -> bool:
+    """Whether a node belongs to the Gemms of a feed-forward block: tokens [1, L, C] are rows [L, C] for it, and again
+    tokens behind it. Rows lie in memory as the tokens do.
+    """
+    source, out = site.inputs[0], site.outputs[0]
+    made = site.makers.get(source, "")
+    if site.op == "Reshape":
+        shapes = sorted((site.shapes.get(source, ()), site.shapes.get(out, ())), key=len)
+        return len(shapes[0]) == 2 and shapes[1] == (1, *shapes[0])
+    return (site.op == "Gemm" and (made == "Reshape" or made in ROW_WISE)) or (site.op in ROW_WISE and made == "Gemm")
 
 
 @limit(advice="Remove the branch that carries no elements.")

@@ -30,7 +30,7 @@ _AXES: Mapping[tuple[int, Layout], Axes] = {
     (4, LAST): (1, 2, 3),
     (3, FIRST): (None, 2, 1),
     (3, LAST): (None, 1, 2),
-    (2, LAST): (None, None, 1),
+    (2, LAST): (None, 0, 1),
     (1, LAST): (None, None, 0),
 }
 

@@ -168,7 +168,8 @@ def lower_reshape(b: Builder, site: Site) -> None:
     """
     name, out = site.inputs[0], site.outputs[0]
     held, made = b.held[name], site.shapes[out]
-    if _feeds_gemms_only(b, out) and len(made) == 2 and len(held.shape) > 2 and not b.is_precise(name):
+    flattened = len(made) == 2 and made[0] == 1 and len(held.shape) > 2
+    if flattened and _feeds_gemms_only(b, out) and not b.is_precise(name):
         b.flat[out] = name
         return
     wish = b.layouts[out]

@@ -11,7 +11,6 @@ from axtool.graph.functions import attach
 from axtool.graph.load import load_model
 from axtool.graph.passes import clean
 from axtool.graph.passes.checking import random_feeds
-from axtool.graph.passes.ffn_gemm import ffn_gemm
 from axtool.graph.passes.fuse_projections import fuse_projections
 from axtool.graph.passes.work import Work
 from axtool.graph.sites import sites_of
@@ -43,8 +42,8 @@ def test_every_style_of_transformer_is_recognised(name: str) -> None:
     result = cleaned(make(), takes=TAKES)
     assert {step: count for step, count in hits(result).items() if step in found} == found
     assert "Softmax" not in ops(result.model)
+    assert {entry.name: entry.count for entry in result.log}["ffn-gemm"] == linears
     assert apply(fuse_projections, result.model) == groups
-    assert apply(ffn_gemm, result.model) == linears
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -53,9 +52,7 @@ def test_the_numbers_stay(name: str) -> None:
     feeds = random_feeds(make())
     before = run(make(), **feeds)
     result = clean(make(), takes=TAKES)
-    work = Work(result.model)
-    fuse_projections(work)
-    ffn_gemm(work)
+    fuse_projections(Work(result.model))
     for old, new in zip(before, run(result.model, **feeds), strict=True):
         np.testing.assert_allclose(new, old, atol=EXACT)
 
@@ -65,7 +62,13 @@ def test_streams_of_a_sequence_first_model_are_tokens_in_rows() -> None:
     shapes = {site.shapes[site.outputs[0]] for site in sites_of(model) if site.op in ("MatMul", "LayerNormalization")}
     assert {len(shape) for shape in shapes} == {3}
     assert {shape[0] for shape in shapes} == {1}
-    assert not {"Gather", "Concat", "Gemm"} & set(ops(model))
+    assert not {"Gather", "Concat"} & set(ops(model))
+
+
+def test_a_feed_forward_block_is_two_gemms_on_rows_of_tokens() -> None:
+    gemms = [site for site in sites_of(cleaned(bert(), takes=TAKES).model) if site.op == "Gemm"]
+    assert [site.shapes[site.outputs[0]] for site in gemms] == [(6, 32), (6, 16)] * 2
+    assert all(len(site.constants) == 2 for site in gemms)  # weights and bias
 
 
 def test_a_constant_query_is_an_operand_of_its_block() -> None:
@@ -93,6 +96,7 @@ def test_a_device_without_blocks_keeps_the_graph_of_small_ops() -> None:
         "select-early",
         "batch-first",
         "merge-views",
+        "ffn-gemm",
     ],
 )
 def test_each_rewrite_can_be_left_out(name: str) -> None:
@@ -127,8 +131,7 @@ def test_an_export_of_a_whole_network_is_recognised_and_keeps_its_outputs(name: 
     before = run(model, **feeds)
     result = clean(model, takes=TAKES)
     found = {entry.name: entry.count for entry in result.log}
-    work = Work(result.model)
-    counts = fuse_projections(work), ffn_gemm(work)
+    counts = fuse_projections(Work(result.model)), found["ffn-gemm"]
     assert (found["fuse-attention"], found["unfuse-gemm"], found["batch-first"], *counts) == WHOLE[name]
     for old, new in zip(before, run(attach(result.model), **feeds), strict=True):
         np.testing.assert_allclose(new, old, atol=EXACT * max(1.0, float(np.abs(old).max())))

@@ -117,6 +117,9 @@ REFUSED = {
         "(float[1,1,40,40] x) => (float[1,1,10,10] y) { y = MaxPool<kernel_shape=[31,31]>(x) }", {}, "the window is (31, 31)",
     ),
     "a batch": ("(float[2,4] x) => (float[2,4] y) { y = Relu(x) }", {}, "'x' has the shape (2, 4)"),
+    "a batch behind a Gemm of a batch": (
+        "(float[2,4] x) => (float[2,3] y) { t = Abs(x) y = Gemm(t, w) }", {"w": (4, 3)}, "'t' has the shape (2, 4)",
+    ),
     "five dimensions": ("(float[1,1,1,1,4] x) => (float[1,1,1,1,4] y) { y = Relu(x) }", {}, "'x' has 5 dimensions"),
     "integers": ("(int64[1,4] x) => (int64[1,4] y) { y = Add(x, x) }", {}, "'x' is int64"),
     "a dynamic shape": ("(float[1,4,h,7] x) => (float[1,4,h,7] y) { y = Relu(x) }", {}, "the shape of 'x' is unknown"),

@@ -17,6 +17,7 @@ from axtool.graph.functions import attach
 from axtool.graph.passes.absorb_qdq import absorb_qdq
 from axtool.graph.passes.batch_first import batch_first
 from axtool.graph.passes.cancel_transposes import cancel_transposes
+from axtool.graph.passes.ffn_gemm import ffn_gemm
 from axtool.graph.passes.fold_affine import fold_affine
 from axtool.graph.passes.fold_batchnorm import fold_batchnorm
 from axtool.graph.passes.fold_constants import fold_constants
@@ -92,6 +93,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("simplify-pools", simplify_pools, again=True),
     Pass("fold-pad", fold_pad, again=True),
     # and after the rounds:
+    Pass("ffn-gemm", ffn_gemm, makes=("Attention",)),
     Pass("merge-duplicates", merge_duplicates),
     Pass("drop-unused", drop_unused),
 )
