@@ -27,6 +27,7 @@ from axtool.graph.passes.fuse_attention import fuse_attention
 from axtool.graph.passes.fuse_clip import fuse_clip
 from axtool.graph.passes.fuse_gates import fuse_gates
 from axtool.graph.passes.fuse_layer_norm import fuse_layer_norm
+from axtool.graph.passes.gather_to_slice import gather_to_slice
 from axtool.graph.passes.import_integer import import_integer
 from axtool.graph.passes.import_nbits import import_nbits
 from axtool.graph.passes.import_qoperator import import_qoperator
@@ -36,6 +37,7 @@ from axtool.graph.passes.merge_duplicates import merge_duplicates
 from axtool.graph.passes.merge_views import merge_views
 from axtool.graph.passes.normalize_arithmetic import normalize_arithmetic
 from axtool.graph.passes.onnxsim_adapter import run_onnxsim
+from axtool.graph.passes.pad_constants import pad_constants
 from axtool.graph.passes.push_clamps import push_clamps
 from axtool.graph.passes.remove_noops import remove_noops
 from axtool.graph.passes.restore_qdq import restore_qdq
@@ -81,6 +83,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("split-projections", split_projections, again=True, makes=("Attention",)),
     Pass("unfuse-gemm", unfuse_gemm, again=True, makes=("Attention",)),
     Pass("select-early", select_early, reshapes=True, again=True, makes=("Attention",)),
+    Pass("gather-to-slice", gather_to_slice, again=True, makes=("Attention",)),
+    Pass("pad-constants", pad_constants, again=True, makes=("Attention",)),
     Pass("batch-first", batch_first, again=True, makes=("Attention",)),
     Pass("merge-views", merge_views, again=True, makes=("Attention",)),
     Pass("fuse-clip", fuse_clip, again=True),
