@@ -55,8 +55,9 @@ static void check_compute(const Command &c, const Layer &layer) {
     work *= double(layer.get("kernel", 0)) * double(layer.get("kernel", 1));
   if (layer.op == Op::conv || layer.op == Op::conv_transpose || layer.op == Op::wide_conv)
     work *= double(layer.in.c) / double(layer.get("group"));
-  if (layer.op == Op::matmul) work *= double(layer.in.c);
-  if (layer.op == Op::attention) work *= double(layer.get("keys")) * double(layer.in.c + layer.out.c) / double(layer.out.c);
+  if (layer.op == Op::matmul || layer.op == Op::fp16_matmul) work *= double(layer.in.c);
+  if (layer.op == Op::attention || layer.op == Op::fp16_attention)
+    work *= double(layer.get("keys")) * double(layer.in.c + layer.out.c) / double(layer.out.c);
   if (layer.op == Op::fp16_linear) work *= double(layer.in.c);
   want(work < kMaxWork, name, ": more than 2^46 operations");
 }

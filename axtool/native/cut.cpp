@@ -71,12 +71,16 @@ static void cut_wide_mac(Step &step, int threads) {
   cut_grid(step, ceil_div(t.h, threads), t.w, t.n);
 }
 
-// matmul and attention: rows, each of them a whole one; b, keys and values are arranged for each piece anew.
+static bool is_product(Op op) {
+  return op == Op::matmul || op == Op::attention || op == Op::fp16_matmul || op == Op::fp16_attention;
+}
+
+// Products of two activations: rows, each of them a whole one; b, keys and values are arranged for each piece anew.
 static void cut_products(Step &step, int threads) {
   constexpr double kWorthAThread = 200000;  // products
   const Box &t = step.tile;
   const Layer &l = *step.layer;
-  const bool attention = l.op == Op::attention;
+  const bool attention = l.op == Op::attention || l.op == Op::fp16_attention;
   const double depth = attention ? double(l.get("keys")) * double(l.in.c + l.out.c) / double(l.out.c) : double(l.in.c);
   if (depth * double(t.h * t.w * t.n) < kWorthAThread * threads) return cut_grid(step, t.h, t.w, t.n);
   if (t.h >= threads) return cut_grid(step, ceil_div(t.h, threads), t.w, t.n);
@@ -105,7 +109,7 @@ void cut_step(Step &step, int threads, Isa isa) {
   if (is_mac(step)) return cut_mac(step, threads, isa);
   if (step.layer && (step.layer->op == Op::wide_conv || step.layer->op == Op::wide_depthwise))
     return cut_wide_mac(step, threads);
-  if (step.layer && (step.layer->op == Op::matmul || step.layer->op == Op::attention)) return cut_products(step, threads);
+  if (step.layer && is_product(step.layer->op)) return cut_products(step, threads);
   if (step.layer && step.layer->op == Op::custom) {  // every piece would make all that it needs of the channels
     const int64_t pieces = step.layer->get("whole") ? 1 : std::min<int64_t>(threads, std::max(t.h, t.w));
     return t.h >= pieces ? cut_grid(step, ceil_div(t.h, pieces), t.w, t.n)

@@ -70,6 +70,9 @@ const std::vector<OpFields> &op_fields() {
       {"fp16_linear",
        {{"zp", 1}, {"scale", 1}, {"shift", 1}, {"f_x", 1}, {"f", 1}, {"relu", 1}, {"bias_rows", 1}, {"x_bytes", 1},
         {"out_bytes", 1}}},
+      {"fp16_matmul", {{"b", 3}, {"trans_b", 1}, {"f", 1}, {"a_bytes", 1}, {"b_bytes", 1}, {"out_bytes", 1}}},
+      {"fp16_attention",
+       wide({}, {"heads", "keys", "mask", "scale", "f_s", "f", "form", "x_bytes", "out_bytes"})},
       {"custom", {{"id", 1}, {"whole", 1}, {"count", 1}, {"boxes", -1}}},
   };
   return table;

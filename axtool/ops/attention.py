@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TABLE_BYTES = 256 * 2
+POWER_TABLE_BYTES = 257 * 4  # of 2^(i / 256), which the exponentials of fp16 scores are taken from
 IN_FLIGHT = 2  # of what is streamed: one is worked on, the next one arrives
 
 
@@ -36,5 +37,6 @@ def attention_room(
     `lanes` are the products of a step, `out` the bytes of a number of the result.
     """
     score = 4 if number > 1 else 2 if mask else 1
+    table = POWER_TABLE_BYTES if number > 1 else TABLE_BYTES
     streamed = IN_FLIGHT * (min(lanes, depth) + mask) * number
-    return Room(depth * number, keys * score, streamed, made * (4 + out), TABLE_BYTES)
+    return Room(depth * number, keys * score, streamed, made * (4 + out), table)

@@ -106,6 +106,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # reads: x, weights fp16 (see packing_fp16), biases float32 of bias_rows pixels: one, or each of the output.
         # x: int8 (zp, scale, shift as in fx_dequantize, to f_x bits), fx32 of f_x bits, or fp16. f: of an fx32 output.
         "fp16_linear": ("zp", "scale", "shift", "f_x", "f", "relu", "bias_rows", "x_bytes", "out_bytes"),
+        # matmul and attention on fp16 (`reference_fp16_products`): sums in float32, f fraction bits of an fx32 output.
+        "fp16_matmul": ("b", "trans_b", "f", "a_bytes", "b_bytes", "out_bytes"),
+        # reads: q, k, v[, mask], all fp16. scale: the bits of a float32. Scores are fx32 with f_s fraction bits.
+        "fp16_attention": ("heads", "keys", "mask", "scale", "f_s", "f", "form", "x_bytes", "out_bytes"),
         # A user's op (`axtool.ops.custom`). reads: up to 3 tensors, numbers of `count` bytes. boxes: h, w, c of each
         # tensor. whole 0: a box needs all channels of its own pixels (of single rows and columns those); 1: everything.
         "custom": ("id", "whole", "count", "boxes"),
@@ -122,7 +126,8 @@ OPCODES: Mapping[str, int] = MappingProxyType({name: code for code, name in enum
 KINDS = ("compute", "load", "store", "move")
 ENGINES = ("mac", "vector", "dma_read", "dma_write", "array")
 MEMORIES = ("ext", "ocm")
-PRODUCTS = ("matmul", "attention")  # of two activations
+ATTENTIONS = ("attention", "fp16_attention")
+PRODUCTS = ("matmul", "fp16_matmul", *ATTENTIONS)  # of two activations
 MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise", "fp16_linear")
 ROW_OPS = ("softmax", "layer_norm")  # all channels of a pixel are read together
 SPREAD_ROWS = ("layer_norm",)  # of these, the ones that lie across the array: sums of a row go from element to element

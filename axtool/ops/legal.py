@@ -12,6 +12,7 @@ from axtool.ops.boxes import Dims
 from axtool.ops.custom import MOST_INPUTS
 from axtool.ops.elements import in_bytes, is_sized, is_wide, narrow, out_bytes
 from axtool.ops.legal_mixed import NUMBER_BYTES, mixed_faults
+from axtool.ops.legal_products import product_faults
 
 LARGEST = 2**31 - 1
 MOST_SIZE = 2**23  # of an axis
@@ -22,9 +23,6 @@ MOST_FACTOR_BITS = 29
 MOST_EXPONENT = 2**12
 FORMS: Mapping[str, int] = MappingProxyType({"softmax": 2, "layer_norm": 4})
 IN_WORDS = {2: "two", 4: "four"}
-MOST_DEPTH = 2**15  # of a sum of products of two activations: it stays within int32
-MOST_KEYS = 2**18  # of a sum of exponentials with 12 fraction bits: within int32
-MOST_OPERAND_BYTES = 2**28
 ZERO_POINTS = {"x_zp": "x_bytes", "zp": "x_bytes", "zp_a": "a_bytes", "zp_b": "b_bytes", "out_zp": "out_bytes"}
 
 
@@ -127,10 +125,8 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
             yield from _concat(in_dims, out_dims, a["axis"], a["parts"])
         case "requantize" | "lut" | "fx_requantize" | "fx_quantize" | "fx_dequantize":
             yield from _same(in_dims, out_dims)
-        case "matmul":
-            yield from _matmul(in_dims, out_dims, a)
-        case "attention":
-            yield from _attention(in_dims, out_dims, a)
+        case "matmul" | "fp16_matmul" | "attention" | "fp16_attention":
+            yield from product_faults(op, in_dims, out_dims, a)
         case "arg_max":
             yield from _arg_max(in_dims, out_dims, a)
         case "softmax" | "layer_norm":
@@ -206,39 +202,6 @@ def _broadcast(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[
             yield f"operand {name} {a[name]} does not broadcast to {out_dims}"
     if any(out not in (left, right) for left, right, out in zip(a["a"], a["b"], out_dims, strict=True)):
         yield f"{a['a']} and {a['b']} do not make {out_dims}"
-
-
-def _matmul(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
-    (h, m, k), (bh, *sides) = in_dims, a["b"]
-    columns = out_dims[2]
-    yield from _same((h, m), out_dims[:2])
-    yield from _same(tuple(sides), (columns, k) if a["trans_b"] else (k, columns))
-    if bh not in (1, h):
-        yield f"{bh} matrices b for {h} matrices a"
-    if k > MOST_DEPTH:
-        yield f"{k} products in a sum, want at most 2^15"
-    if k * columns > MOST_OPERAND_BYTES:
-        yield "a matrix b of more than 2^28 bytes"
-
-
-def _attention(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:
-    yield from _same(in_dims[:2], out_dims[:2])
-    heads, keys, given, made = a["heads"], a["keys"], in_dims[2], out_dims[2]
-    if in_dims[0] != 1:
-        yield f"queries in {in_dims[0]} rows, want 1"
-    if heads < 1 or given % heads or made % heads:
-        yield f"{given} and {made} channels do not divide into {heads} heads"
-        return
-    if given // heads > MOST_DEPTH:
-        yield f"{given // heads} products in a sum, want at most 2^15"
-    if not 1 <= keys <= MOST_KEYS:
-        yield f"{keys} keys, want 1..2^18"
-    if keys * max(given, made) > MOST_OPERAND_BYTES:
-        yield "keys or values of more than 2^28 bytes"
-    if not 0 <= a["mask"] <= 2:
-        yield f"mask {a['mask']} is not 0..2"
-    if not 0 <= a["form"] <= 1:
-        yield f"form {a['form']} is not 0..1"
 
 
 def _concat(in_dims: Dims, out_dims: Dims, axis: int, parts: tuple[int, ...]) -> Iterator[str]:

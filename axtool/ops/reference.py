@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from axtool.ops import reference_attention as attention
 from axtool.ops import reference_custom as custom
 from axtool.ops import reference_elementwise as elementwise
+from axtool.ops import reference_fp16_products as fp16_products
 from axtool.ops import reference_mac as mac
 from axtool.ops import reference_mixed as mixed
 from axtool.ops import reference_movement as movement
@@ -45,6 +46,7 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         **wide.WIDE,
         "matmul": attention.matmul,
         "attention": attention.attention,
+        **fp16_products.FP16_PRODUCTS,
         "softmax": rows.softmax,
         "layer_norm": rows.layer_norm,
         "arg_max": arg_max,

@@ -10,7 +10,7 @@ An attention is three steps, head by head, and its bits are those of the steps o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,27 +45,28 @@ def products(left: Longs, right: Longs, *, transposed: int) -> Longs:
 
 def attention(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
     """The heads of a box, each through the three steps."""
-    a, tile = job.attrs, job.tile
-    table = reads[tensor_reads(job.op, a)].flat(0, 2 * EXP_ENTRIES, np.int16)
-    out = np.empty((tile.h, tile.w, tile.n), np.int8)
-    for q, k, v, mask, at in heads_of(job, reads):
-        context = contexts(exponentials(scores(q, k, a, mask), table), v, a)
-        first, end = max(at, tile.c), min(at + v.shape[2], tile.c + tile.n)
-        out[:, :, first - tile.c : end - tile.c] = context[:, :, first - at : end - at]
-    return out
-
-
-def heads_of(job: Job, reads: Sequence[Box]) -> Iterator[tuple[Longs, Longs, Longs, Longs | None, int]]:
-    """q (1, l, d), k (1, keys, d), v (1, keys, dv) and mask (1, 1 or l, keys) without zero points, and the channel of
-    the output where the head begins.
-    """
     a = job.attrs
     q, k, v = (_numbers(reads[i], needed(job, i), a[f"zp_{'qkv'[i]}"]) for i in range(3))
     mask = _numbers(reads[3], needed(job, 3), a["zp_m"]) if a["mask"] else None
-    made = job.out_dims[2] // a["heads"]
-    first, end = job.tile.c // made, -(-(job.tile.c + job.tile.n) // made)
-    for head, parts in enumerate(zip(*(np.split(x, end - first, axis=2) for x in (q, k, v)), strict=True), first):
-        yield *parts, mask, head * made
+    table = reads[tensor_reads(job.op, a)].flat(0, 2 * EXP_ENTRIES, np.int16)
+
+    def of_head(q: Longs, k: Longs, v: Longs) -> Longs:
+        return contexts(exponentials(scores(q, k, a, mask), table), v, a)
+
+    return cut_heads(job, q, k, v, of_head).astype(np.int8)
+
+
+def cut_heads(
+    job: Job, q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], of_head: Callable[..., NDArray[Any]]
+) -> NDArray[Any]:
+    """The channels of a box, each head's by itself: of q (1, l, d), k (1, keys, d) and v (1, keys, dv) it has
+    (1, l, dv). All is counted in numbers; q, k and v are what `needed` says.
+    """
+    tile, made = job.tile, job.out_dims[2] // job.attrs["heads"]
+    first, end = tile.c // made, -(-(tile.c + tile.n) // made)
+    heads = zip(*(np.split(x, end - first, axis=2) for x in (q, k, v)), strict=True)
+    whole = np.concatenate([of_head(*parts) for parts in heads], axis=2)
+    return whole[:, :, tile.c - first * made :][:, :, : tile.n]
 
 
 def scores(q: Longs, k: Longs, a: Mapping[str, Any], mask: Longs | None = None) -> Longs:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from axtool.ops.boxes import Job, flat_tile, intersect, whole
 from axtool.ops.elements import grown, in_bytes, in_numbers, is_sized, narrow
+from axtool.ops.encoding import ATTENTIONS
 from axtool.ops.packing import LANES, PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.packing_fp16 import bias_block_bytes, linear_block_bytes
 from axtool.ops.reference_arg_max import arg_max_box
@@ -67,9 +68,9 @@ def _needed(job: Job, read: int) -> Tile:
             return tile if read == 0 else flat_tile(0, FX_POINTS * 4)
         case "requantize" | "fx_requantize" | "fx_quantize" | "fx_dequantize" | "fx_from_fp16" | "fp16_from_fx":
             return tile
-        case "matmul":
+        case "matmul" | "fp16_matmul":
             return _of_matmul(job, read)
-        case "attention":
+        case "attention" | "fp16_attention":
             return _of_attention(job, read)
         case "softmax" | "layer_norm":
             return _row_box(job, read)
@@ -95,11 +96,11 @@ def reads_of(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
 
 def tensor_reads(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands, from the first, are tensors read in boxes; of a concat's command one."""
-    if op == "attention":
+    if op in ATTENTIONS:
         return 4 if attrs.get("mask") else 3
     if op == "custom":
         return len(attrs["boxes"]) // 3
-    return 2 if narrow(op) in ("add", "mul", "matmul", "fx_add", "fx_mul") else 1
+    return 2 if narrow(op) in ("add", "mul", "matmul", "fx_add", "fx_mul", "fp16_matmul") else 1
 
 
 def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:

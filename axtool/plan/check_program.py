@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from axtool.ops.elements import in_bytes, narrow
-from axtool.ops.encoding import FIELDS, MAC_OPS, decode_layer, dims_of, encode_layer
+from axtool.ops.encoding import ATTENTIONS, FIELDS, MAC_OPS, decode_layer, dims_of, encode_layer
 from axtool.ops.legal import check_layer
 from axtool.ops.packing import PARAM_BYTES, blocks, conv_block_bytes, depthwise_block_bytes
 from axtool.ops.packing_fp16 import bias_block_bytes, linear_block_bytes
@@ -29,7 +29,8 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "resize_nearest": (1, True), "resize_linear": (1, False), "lut": (1, False), "transpose": (1, True),
         "reshape": (1, True), "depth_to_space": (1, True), "space_to_depth": (1, True),
         "wide_conv": (1, False), "wide_depthwise": (1, False), "wide_add": (2, False), "wide_mul": (2, False),
-        "matmul": (2, False), "attention": (3, False), "custom": (1, False),
+        "matmul": (2, False), "attention": (3, False), "fp16_matmul": (2, False), "fp16_attention": (3, False),
+        "custom": (1, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
         "softmax": (1, False), "layer_norm": (1, False), "arg_max": (1, False),
         "fx_add": (2, False), "fx_mul": (2, False), "fx_requantize": (1, False), "fx_quantize": (1, False),
@@ -113,7 +114,7 @@ def _verify_row(program: Program, layer: Layer) -> None:
     if "b" in attrs:
         have = program.tensors[layer.inputs[1]].numbers
         _need(tuple(attrs["b"]) == have, f"{_where(layer)}: b is {attrs['b']}, its tensor {have}")  # type: ignore[arg-type]
-    if layer.op == "attention":
+    if layer.op in ATTENTIONS:
         _verify_attention(program, layer)
 
 

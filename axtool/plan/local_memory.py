@@ -6,7 +6,7 @@ from math import ceil
 
 from axtool.ops.attention import attention_room
 from axtool.ops.elements import in_bytes, is_wide, narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, ROW_OPS, SPREAD_ROWS, dims_of, window_of
+from axtool.ops.encoding import ATTENTIONS, MAC_OPS, PRODUCTS, ROW_OPS, SPREAD_ROWS, dims_of, window_of
 from axtool.ops.regions import TABLE_BYTES, number_bytes, tensor_reads
 from axtool.plan.tile_needs import boxed_inputs
 from axtool.target import Target
@@ -42,11 +42,11 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
         made = min(made, array.output_channels)
     found = {name: _table_bytes(layer, program, target, name, made) for name in layer.inputs[boxed_inputs(layer) :]}
     under = _under(layer)
-    if layer.op == "attention":
+    if layer.op in ATTENTIONS:
         return _of_attention(layer, program, target)
     if layer.op in ROW_OPS:
         return found | _row_bytes(layer, program, target)
-    if layer.op not in (*MAC_OPS, "matmul"):
+    if layer.op not in (*MAC_OPS, "matmul", "fp16_matmul"):
         operands = layer.inputs[: tensor_reads(layer.op, attrs)]
         for index, name in enumerate(operands):
             found[name] = found.get(name, 0) + IN_FLIGHT * under * in_bytes(attrs, index)
@@ -56,7 +56,7 @@ def parts(layer: Layer, program: Program, target: Target, channels: int) -> dict
     depth, all_read = _depths(layer, program, made)
     step = min(array.input_channels, depth)
     accumulator = 8 if is_wide(layer.op) and in_bytes(attrs) == 2 else 4
-    found[weights] = IN_FLIGHT * step * array.output_channels * number_bytes(layer.op, 1)
+    found[weights] = IN_FLIGHT * step * array.output_channels * number_bytes(layer.op, 1, attrs)
     whole = {
         source: under * all_read * in_bytes(attrs),
         out: accumulator * min(array.output_channels, made) + made * out_bytes(attrs),
@@ -71,9 +71,10 @@ def _of_attention(layer: Layer, program: Program, target: Target) -> dict[str, i
     depth, made = (program.tensors[name].numbers[2] // int(a["heads"]) for name in (names[0], layer.outputs[0]))
     lanes, sizes = target.array.input_channels, {"number": in_bytes(a), "out": out_bytes(a)}
     room = attention_room(int(a["keys"]), depth, made, lanes, mask=bool(a["mask"]), **sizes)
-    parts_ = {names[0]: room.query, layer.outputs[0]: room.result, names[-1]: room.table}
-    parts_[names[1]] = parts_.get(names[1], 0) + room.row + room.streamed
-    return parts_
+    found: dict[str, int] = {layer.outputs[0]: room.result}
+    for name, size in ((names[0], room.query), (names[1], room.row + room.streamed), (names[-1], room.table)):
+        found[name] = found.get(name, 0) + size
+    return found
 
 
 def local_bytes(layer: Layer, program: Program, target: Target, channels: int) -> int:
@@ -105,7 +106,7 @@ def _depths(layer: Layer, program: Program, made: int) -> tuple[int, int]:
     channels = dims_of(program.tensors[layer.inputs[0]].shape)[2] // in_bytes(layer.attrs)
     if narrow(layer.op) == "depthwise":
         return 1, min(channels, made)
-    if layer.op == "matmul":
+    if layer.op in PRODUCTS:
         return channels, channels
     group = int(window_of(layer.attrs)["group"])
     depth = channels // group

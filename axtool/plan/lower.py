@@ -15,6 +15,7 @@ from axtool.plan.lower_attention import lower_attention, lower_product
 from axtool.plan.lower_builder import Builder
 from axtool.plan.lower_custom import lower_custom
 from axtool.plan.lower_elementwise import lower_batch_norm, lower_binary
+from axtool.plan.lower_fp16_products import lower_fp16_attention, lower_fp16_product
 from axtool.plan.lower_mac import lower_conv, lower_conv_transpose, lower_matmul
 from axtool.plan.lower_mixed import FP16, FX32
 from axtool.plan.lower_movement import (
@@ -71,7 +72,9 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
     }
 )
 # Of sites that compute in fx32 and fp16; what only moves numbers is above.
-PRECISE_LOWERINGS: Mapping[str, Mapping[str, Lowering]] = MappingProxyType({"fx32": FX32, "fp16": FP16})
+PRECISE_LOWERINGS: Mapping[str, Mapping[str, Lowering]] = MappingProxyType(
+    {"fx32": FX32, "fp16": {**FP16, "Attention": lower_fp16_attention, "MatMul": lower_fp16_product}}
+)
 
 
 def lower(

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axtool.ops.boxes import Job
+from axtool.ops.encoding import PRODUCTS
 from axtool.ops.exponential import exp_table
+from axtool.ops.reference_fp16_products import bits_of
 from axtool.ops.regions import tensor_reads
 from axtool.types import Tile
 from tests.native.one_command import EXAMPLES, Memory, same_bytes
@@ -22,7 +24,7 @@ ATTENTION: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("op", ["matmul", "attention"])
+@pytest.mark.parametrize("op", PRODUCTS)
 @EXAMPLES
 @given(seed=st.integers(0, 2**32 - 1), whole=st.booleans())
 def test_products_have_the_bytes_of_the_reference(op: str, seed: int, whole: bool) -> None:
@@ -57,3 +59,35 @@ def test_the_largest_sums_are_exact(fill: int) -> None:
     products |= {"m": 1 << 20, "f": 31, "out_zp": 0, "lo": -128, "hi": 127}
     memory.used, memory.values = {"ext": 0, "ocm": 0}, []
     same_bytes(Job("matmul", (1, 2, 2**15), (1, 2, 8), products, Tile(0, 0, 0, 1, 2, 8)), memory, {})
+
+
+@pytest.mark.parametrize(("length", "keys", "heads", "depth", "mask", "out_bytes", "form"), [
+    (130, 600, 8, 32, 0, 2, 1), (100, 601, 2, 32, 2, 4, 1), (1, 1, 1, 64, 1, 4, 1), (3, 5000, 1, 64, 1, 4, 0),
+    (250, 128, 1, 32, 0, 4, 0),
+])  # fmt: skip
+def test_long_rows_of_fp16_scores_have_the_bytes_of_the_reference(
+    length: int, keys: int, heads: int, depth: int, mask: int, out_bytes: int, form: int
+) -> None:
+    """Of normal numbers, of all kinds of numbers, and of numbers that are all alike."""
+    attrs = {"heads": heads, "keys": keys, "mask": mask, "scale": bits_of(depth**-0.5), "f_s": 24, "f": 20}
+    attrs |= {"form": form, "x_bytes": 2, "out_bytes": out_bytes}
+    out = (1, length, heads * depth * out_bytes)
+    job = Job("fp16_attention", (1, length, heads * depth * 2), out, attrs, Tile(0, 0, 0, *out))
+    random = np.random.default_rng(keys)
+    for fill in (random.normal(0, 1.5, 9973).astype("<f2"), None, np.array([0.5], "<f2")):
+        memory = Memory(keys)
+        memory.fill = None if fill is None else fill.view(np.uint8)
+        same_bytes(job, memory, {})
+
+
+@pytest.mark.parametrize("f_s", [0, 13, 31])
+def test_scores_of_any_size_have_the_bytes_of_the_reference(f_s: int) -> None:
+    """Differences of half a step up to more than 32 bits, infinities and what is no number among them."""
+    random = np.random.default_rng(f_s)
+    numbers = (random.normal(0, 1, 9973) * 2.0 ** random.integers(-20, 8, 9973)).astype("<f2")
+    memory = Memory(f_s)
+    memory.fill = numbers.view(np.uint8)
+    attrs = {"heads": 2, "keys": 203, "mask": 0, "scale": bits_of(1.0), "f_s": f_s, "f": 16, "form": 1}
+    attrs |= {"x_bytes": 2, "out_bytes": 4}
+    job = Job("fp16_attention", (1, 90, 64), (1, 90, 128), attrs, Tile(0, 0, 0, 1, 90, 128))
+    same_bytes(job, memory, {})

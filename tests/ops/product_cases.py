@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from axtool.ops.boxes import Dims
 from axtool.ops.exponential import exp_table
+from axtool.ops.reference_fp16_products import bits_of
 
 if TYPE_CHECKING:
     from tests.ops.cases import Case, Dice
@@ -16,7 +19,13 @@ LENGTHS = (1, 3, 7, 17, 33, 65)
 
 def product_case(d: Dice) -> Case:
     """A small layer of the op, with random numbers to feed it."""
-    return _matmul(d) if d.op == "matmul" else _attention(d)
+    makers = {
+        "matmul": _matmul,
+        "attention": _attention,
+        "fp16_matmul": _fp16_matmul,
+        "fp16_attention": _fp16_attention,
+    }
+    return makers[d.op](d)
 
 
 def _matmul(d: Dice) -> Case:
@@ -47,3 +56,33 @@ def _attention(d: Dice) -> Case:
     table = exp_table(float(d.pick((0.001, 0.02, 0.1, 1.0))))
     dims, out = (1, length, heads * depth), (1, length, heads * made)
     return Case(d.op, dims, out, attrs, (*operands, table))
+
+
+def _fp16_matmul(d: Dice) -> Case:
+    from tests.ops.cases import Case
+
+    case, size = _matmul(d), d.pick((2, 4))
+    attrs = {"b": case.attrs["b"], "trans_b": case.attrs["trans_b"], "f": d.between(10, 28)}
+    attrs |= {"a_bytes": 2, "b_bytes": 2, "out_bytes": size}
+    operands = tuple(halves(d, *array.shape) for array in case.operands)
+    return Case(d.op, in_bytes(case.in_dims, 2), in_bytes(case.out_dims, size), attrs, operands)
+
+
+def _fp16_attention(d: Dice) -> Case:
+    from tests.ops.cases import Case
+
+    case, size = _attention(d), d.pick((2, 4))
+    attrs = {name: case.attrs[name] for name in ("heads", "keys", "mask", "form")}
+    attrs |= {"scale": bits_of(d.pick((1.0, 0.25, 0.17677669, -3.0))), "f_s": d.between(0, 31), "f": d.between(10, 28)}
+    attrs |= {"x_bytes": 2, "out_bytes": size}
+    operands = tuple(halves(d, *array.shape) for array in case.operands[:-1])
+    return Case(d.op, in_bytes(case.in_dims, 2), in_bytes(case.out_dims, size), attrs, operands)
+
+
+def halves(d: Dice, *shape: int) -> NDArray[np.int8]:
+    """fp16 numbers as they are stored."""
+    return d.rng.normal(0, 1, shape).astype("<f2").view(np.int8)
+
+
+def in_bytes(dims: Dims, size: int) -> Dims:
+    return dims[0], dims[1], dims[2] * size

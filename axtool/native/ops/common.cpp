@@ -15,7 +15,7 @@ const OpInfo &op_info(Op op) {
       &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,       &layer_norm_op,    &arg_max_op,
       &fx_add_op,
       &fx_mul_op,     &fx_requantize_op, &fx_quantize_op, &fx_dequantize_op, &fx_lut_op,     &fx_from_fp16_op,
-      &fp16_from_fx_op, &fp16_linear_op, &custom_op};
+      &fp16_from_fx_op, &fp16_linear_op, &fp16_matmul_op, &fp16_attention_op, &custom_op};
   return *table[size_t(op)];
 }
 
@@ -26,15 +26,18 @@ static bool is_mac(Op op) {
 
 int reads_of(const Layer &layer) {
   if (layer.op == Op::custom) return tensor_reads(layer) + 1;
-  const bool one_more = is_mac(layer.op) ? layer.get("act") : layer.op == Op::attention && layer.get("mask");
+  const bool attention = layer.op == Op::attention || layer.op == Op::fp16_attention;
+  const bool one_more = is_mac(layer.op) ? layer.get("act") : attention && layer.get("mask");
   return op_info(layer.op).reads + (one_more ? 1 : 0);
 }
 
 int tensor_reads(const Layer &layer) {
   switch (layer.op) {
-    case Op::attention: return layer.get("mask") ? 4 : 3;
+    case Op::attention:
+    case Op::fp16_attention: return layer.get("mask") ? 4 : 3;
     case Op::custom: return int(layer.values.size() / 3) - 1;  // dims of each, and three fields beside
     case Op::matmul:
+    case Op::fp16_matmul:
     case Op::add:
     case Op::mul:
     case Op::wide_add:

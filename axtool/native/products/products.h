@@ -29,6 +29,13 @@ struct Floats {
   int64_t sums_row;
 };
 
+// How float32 scores become fx32: times `scale`, then with `f` fraction bits.
+struct FxScores {
+  float scale;
+  int f;
+  bool iterated;  // exponentials step by step, not between the points of a table
+};
+
 struct Products {
   // sums = a * b in 32 bits: the caller knows that they hold every sum.
   void (*shorts)(const Shorts &);
@@ -37,6 +44,11 @@ struct Products {
   void (*floats)(const Floats &);
   // e[j] = table[largest of the scores - scores[j]] for n scores; the sum of them.
   int64_t (*exponentials)(const int8_t *scores, int64_t n, const int16_t *table, int16_t *e);
+  // fp16 -> float32, n numbers.
+  void (*widen)(int64_t n, const int8_t *halves, float *y);
+  // A row of n scores, in place -> their exponentials, which are fp16 numbers; `mask` is added to the fx32 scores, or
+  // null; `fixed` has room for them. The sum of the exponentials in units of 2^-24.
+  int64_t (*powers)(const FxScores &, float *scores, const int32_t *mask, int64_t n, int32_t *fixed);
 };
 
 const Products &products_for(Isa isa);

@@ -1,5 +1,6 @@
 // AVX2: pairs of int16 by one vpmaddwd, floats by fused multiply-adds.
 #include "products_loops.h"
+#include "products_powers.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
@@ -30,7 +31,8 @@ struct Avx2Floats {
 };
 
 }  // namespace
-const Products products_avx2 = {all_shorts<Avx2Shorts>, all_floats<Avx2Floats>, row_exponentials<Avx2Shorts>};
+const Products products_avx2 = {all_shorts<Avx2Shorts>, all_floats<Avx2Floats>, row_exponentials<Avx2Shorts>,
+                                widen_halves, row_powers};
 }  // namespace axtool
 #else
 namespace axtool {

@@ -1,5 +1,6 @@
 // AVX-512 VNNI: pairs of int16 by one vpdpwssd, floats by fused multiply-adds; a panel is one register.
 #include "products_loops.h"
+#include "products_powers.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512F__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12's own header: _mm512_undefined_epi32
@@ -31,7 +32,8 @@ struct Avx512Floats {
 };
 
 }  // namespace
-const Products products_avx512 = {all_shorts<Avx512Shorts>, all_floats<Avx512Floats>, row_exponentials<Avx512Shorts>};
+const Products products_avx512 = {all_shorts<Avx512Shorts>, all_floats<Avx512Floats>, row_exponentials<Avx512Shorts>,
+                                widen_halves, row_powers};
 }  // namespace axtool
 #else
 namespace axtool {

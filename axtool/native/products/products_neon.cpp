@@ -1,5 +1,6 @@
 // NEON: pairs of int16 by two widening products and a pairwise sum, floats by fused multiply-adds.
 #include "products_loops.h"
+#include "products_powers.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -32,7 +33,8 @@ struct NeonFloats {
 };
 
 }  // namespace
-const Products products_neon = {all_shorts<NeonShorts>, all_floats<NeonFloats>, row_exponentials<NeonShorts>};
+const Products products_neon = {all_shorts<NeonShorts>, all_floats<NeonFloats>, row_exponentials<NeonShorts>,
+                                widen_halves, row_powers};
 }  // namespace axtool
 #else
 namespace axtool {

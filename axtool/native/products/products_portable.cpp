@@ -1,5 +1,6 @@
 // Plain loops, the packing, and which variant runs.
 #include "products_loops.h"
+#include "products_powers.h"
 
 namespace axtool {
 namespace {
@@ -35,7 +36,8 @@ struct PortableFloats {
 
 }  // namespace
 
-const Products products_portable = {all_shorts<PortableShorts>, all_floats<PortableFloats>, row_exponentials<PortableShorts>};
+const Products products_portable = {all_shorts<PortableShorts>, all_floats<PortableFloats>, row_exponentials<PortableShorts>,
+                                widen_halves, row_powers};
 
 const Products &products_for(Isa isa) {
   switch (isa) {
