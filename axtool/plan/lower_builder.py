@@ -91,6 +91,8 @@ class Builder:
 
     def precision(self, site: Site) -> Precision:
         """What a site computes in: "int8" stands for int16 as well, which its formats tell apart."""
+        if self.mixed and moves_whole(site):
+            return "fx32" if any(self.is_precise(name) for name in site.outputs) else "int8"
         return computes_in(site, self.quantization.precision, [x for x in site.inputs if self.is_precise(x)])
 
     def is_precise(self, name: str) -> bool:
@@ -125,7 +127,7 @@ class Builder:
         Its numbers are of that kind (int8: of int8 or int16), by default of what the site being lowered computes in;
         a site of fp16, or one that only moves numbers, sees them as they are held.
         """
-        held = self.in_kind(name, kind or self._kind_read(), layout)
+        held = self.in_kind(name, kind or self._kind_read())
         rank = rank or len(held.shape)
         key = (name, held.tensor, layout, rank)
         if key not in self.converted:
@@ -139,11 +141,15 @@ class Builder:
     def _kind_read(self) -> Kind | None:
         """The kind of numbers that the site being lowered asks for; None: any."""
         site = self.current[0] if self.current else None
-        if site is None or not self.mixed or moves_whole(site) or self.precision(site) == "fp16":
+        if site is None or not self.mixed or self.precision(site) == "fp16":
             return None
-        return self.precision(site)
+        return None if moves_whole(site) and self.precision(site) in PRECISE else self.precision(site)
 
-    def in_kind(self, name: str, kind: Kind | None, layout: Layout) -> Held:
+    def seen(self, name: str) -> Held:
+        """An ONNX tensor in numbers of the kind that the site being lowered reads."""
+        return self.in_kind(name, self._kind_read())
+
+    def in_kind(self, name: str, kind: Kind | None) -> Held:
         """An ONNX tensor in numbers of a kind, converted where it is held in others, once."""
         held = self.held[name]
         have = self.tensors[held.tensor].format

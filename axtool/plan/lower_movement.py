@@ -118,7 +118,7 @@ def _layout_beside(b: Builder, name: str, wish: Layout, axes: Sequence[int]) -> 
 
     Channels are counted in bytes there, and bytes of a number stay together only while channels are not picked apart.
     """
-    held = b.held[name]
+    held = b.seen(name)
     if b.tensors[held.tensor].format.kind == "int8":
         return wish
     layouts = (wish, *(layout for layout in (FIRST, LAST) if layout != wish))
@@ -142,7 +142,7 @@ def _crop(b: Builder, site: Site, x: str, layout: Layout) -> str:
 def lower_transpose(b: Builder, site: Site) -> None:
     """Nothing where the two layouts already say it, else a transpose of the stored axes."""
     out = site.outputs[0]
-    held = b.held[site.inputs[0]]
+    held = b.seen(site.inputs[0])
     layout = b.layouts[out]
     perm = permutation(axes_of(len(held.shape), held.layout), transposed_axes(site, layout))
     _permute(b, held.tensor, perm, site, layout)
@@ -167,7 +167,7 @@ def lower_reshape(b: Builder, site: Site) -> None:
     A flattened image that only feeds Gemm and MatMul is not made at all: they read the image itself.
     """
     name, out = site.inputs[0], site.outputs[0]
-    held, made = b.held[name], site.shapes[out]
+    held, made = b.seen(name), site.shapes[out]
     flattened = len(made) == 2 and made[0] == 1 and len(held.shape) > 2
     if flattened and _feeds_gemms_only(b, out) and not b.is_precise(name):
         b.flat[out] = name

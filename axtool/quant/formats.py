@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -188,13 +189,15 @@ def resolve(
     for site in sites:
         _coarsen_sum(site, ties, spans, formats, [root for root in free if root not in widened], form)
     read_as: Mapping[str, QFormat] = {}
+    early: frozenset[str] = frozenset()
     if ties.precise:
         formats = precise_formats(sites, ties, spans, formats, precision, inputs, outputs)
         seen = {**spans, **{name: widen(span) for name, span in read_ranges.items()}}
-        read_as = read_formats(sites, ties, formats, precision, lambda root: form(root, seen[root], ties))
+        in_int8 = cache(lambda root: form(root, seen[root], ties))
+        read_as, early = read_formats(sites, ties, formats, precision, outputs, in_int8)
     decisions = []
     for name, root in ties.root.items():
-        fmt = given.get(name, formats[root])
+        fmt = in_int8(root) if name in early else given.get(name, formats[root])
         why = "given by the model" if name in given else ties.why[name]
         if name not in given and (root in given or root in ties.moved_to):
             why += f", given by the model for '{', '.join(ties.moved_to.get(root, (root,)))}'"

@@ -65,15 +65,35 @@ def read_formats(
     ties: Ties,
     formats: Mapping[str, QFormat],
     precision: Mapping[str, Precision],
+    outputs: Collection[str],
     int8: Callable[[str], QFormat],
-) -> dict[str, QFormat]:
-    """`Quantization.read_as`: by tensor that an int8 site reads and that is stored otherwise. `int8` is by root."""
+) -> tuple[dict[str, QFormat], frozenset[str]]:
+    """`Quantization.read_as`: by tensor that an int8 site reads and that is stored otherwise; and what only moves on to
+    such sites, which is moved in int8: the same bits, of a quarter of the bytes. `int8` is by root.
+    """
     stored = {name for name, root in ties.root.items() if formats[root].kind in PRECISE}
+    readers: dict[str, list[Site]] = {}
+    for site in sites:
+        for name in site.inputs:
+            readers.setdefault(name, []).append(site)
+    early: set[str] = set()
+
+    def in_int8(site: Site) -> bool:
+        if not moves_whole(site) or not stored.intersection(site.inputs):
+            return computes_in(site, precision) not in PRECISE
+        return not early.isdisjoint(site.outputs)
+
+    for site in reversed(sites):
+        made = [name for name in site.outputs if name in readers]
+        moved = moves_whole(site) and all(ties.root.get(name) == ties.root.get(site.inputs[0]) for name in made)
+        free = stored.issuperset(made) and not any(name in outputs for name in site.outputs)
+        if made and moved and free and all(in_int8(reader) for name in made for reader in readers[name]):
+            early.update(made)
     found: dict[str, QFormat] = {}
     for site in sites:
-        if computes_in(site, precision, stored.intersection(site.inputs)) not in PRECISE:
-            found |= {name: int8(ties.root[name]) for name in site.inputs if name in stored}
-    return found
+        if in_int8(site):
+            found |= {name: int8(ties.root[name]) for name in site.inputs if name in stored - early}
+    return found, frozenset(early)
 
 
 def bits_read(fmt: QFormat, span: Range) -> int:

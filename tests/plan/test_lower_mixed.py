@@ -68,6 +68,10 @@ CASES = {
         "(float[1,3,5,7] x) => (float[1,4,5,7] y) { a = Conv<pads=[1,1,1,1]>(x, w, b) y = Relu(a) }", {"w": (4, 3, 3, 3), "b": (4,)},
         {"x": "fx32"}, ["fx_quantize", "conv"], COARSE,
     ),
+    "an input in fx32 that is rearranged for int8": (
+        "(float[1,3,4,6] x) => (float[1,4,2,3] y) { a = SpaceToDepth<blocksize=2>(x) y = Conv(a, w, b) }", {"w": (4, 12, 1, 1), "b": (4,)},
+        {"x": "fx32"}, ["fx_quantize", "space_to_depth", "conv"], COARSE,
+    ),
     "an image projected to tokens": (
         "(float[1,9,3,4] x) => (float[1,12,8] y) <int64[3] s = {1,8,12}> { a = Conv(x, w, b) c = Reshape(a, s) d = Transpose<perm=[0,2,1]>(c) y = Add(d, p) }",
         {"w": (8, 9, 1, 1), "b": (8,), "p": (1, 12, 8)},
@@ -111,3 +115,23 @@ def test_layers_of_other_precisions_are_close_to_the_float_model(name):
     for out in case.outputs:
         np.testing.assert_array_equal(made["reference"][out], made["native"][out])
         assert decibels(made["native"][out], case.floats[out]) > least
+
+
+def test_two_readers_of_int8_share_one_conversion():
+    case = Case(
+        "(float[1,5,8] x) => (float[1,5,8] y, float[1,5,4] z) { a = Tanh(x) y = MatMul(a, v) z = MatMul(a, w) }",
+        v=(8, 8), w=(8, 4),
+    )  # fmt: skip
+    program = program_of(case, {"x": "fx32", "a": "fx32"})
+    assert [layer.op for layer in program.layers] == ["fx_lut", "fx_quantize", "conv", "conv"]
+
+
+def test_a_branch_that_is_read_in_fx32_too_is_moved_in_fx32():
+    case = Case(
+        "(float[1,4,6] x) => (float[1,6,4] y) { a = Tanh(x) b = Transpose<perm=[0,2,1]>(a) c = MatMul(b, w) y = Add(b, c) }",
+        w=(4, 4),
+    )  # fmt: skip
+    program = program_of(case, {"x": "fx32", "a": "fx32", "y": "fx32"})
+    ops = [layer.op for layer in program.layers if layer.op not in ("reshape", "transpose")]
+    assert ops == ["fx_lut", "fx_quantize", "conv", "fx_dequantize", "fx_add"]
+    assert program.tensors[program.layers[-1].inputs[0]].format.kind == "fx32"
