@@ -33,7 +33,8 @@ COSTS: Mapping[str, str] = {
     "gather_per_element": "irregular tile load, each element",
     "array_shift": "neighbour transfers inside the array for one output tile-channel of a MAC layer",
     "int16_passes": "passes of the MAC array over an input of 16 bits, each as long as one over int8",
-    "flow": "start of a regular tile flow on the on-chip port, each operand and the output of a command",
+    "flow": "start of a regular tile flow on the on-chip port: each operand and the output of a command, or each "
+    "tile-channel of them where an op uses a channel once",
     "window_shift": "neighbour hop inside the array, each input step of a tile-channel and pixel of a window's reach",
     "exp": "exponential of one tile-channel by iteration",
     "layernorm_root": "square root and division of one LayerNorm tile, above logarithm and exponential",

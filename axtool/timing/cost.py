@@ -36,6 +36,11 @@ from axtool.types import Layer, Program, Tile
 
 # A box of these needs as much of its inputs wherever it lies.
 PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS, *ROW_OPS, *MIXED_COSTS)
+# Ops that make one channel of each channel that they read, and use it for nothing else.
+CHANNELWISE = (
+    "depthwise", "add", "mul", "lut", "requantize", "fx_add", "fx_mul",
+    "fx_requantize", "fx_quantize", "fx_dequantize", "fx_lut", "fx_from_fp16", "fp16_from_fx",
+)  # fmt: skip
 KIB = 1024
 OUTPUT = -1  # stands for the output among the operands of a command; inputs have their index
 WEIGHTS = 1  # the operand of a MAC layer that holds its weights
@@ -126,7 +131,8 @@ class CostModel:
         ins, out = self._dims[at]
         job = Job(layer.op, ins[part if layer.op == "concat" else 0], out, layer.attrs, tile, part)
         boxes, port_bytes = self._port_bytes(layer, job, ins, inside)
-        port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + boxes * self._costs["flow"])
+        flows = self._flows(layer, tile, boxes, inside)
+        port = ceil(port_bytes / self.target.memory.ocm_bytes_per_cycle + flows * self._costs["flow"])
         if layer.op == "space_to_depth" and packs(layer, self.target):
             return self._packed(at, layer, tile, port_bytes)
         if layer.op in MAC_OPS and is_gathered(layer, self.target):
@@ -280,6 +286,17 @@ class CostModel:
             box.h * box.w * box.n if passes else self._box_bytes(box) for box, passes in boxes if not is_empty(box)
         ]
         return len(sizes), sum(sizes)
+
+    def _flows(self, layer: Layer, tile: Tile, boxes: int, inside: frozenset[int]) -> int:
+        """Tile flows of a command: one a box, of which a MAC layer uses every channel for all that it makes.
+
+        What uses a channel that it reads once has a flow for each tile-channel, and so has what it makes, unless it
+        goes on with what the layer in front has in the array.
+        """
+        handed = inside - ({OUTPUT, WEIGHTS} if layer.op in MAC_OPS else {OUTPUT})
+        if narrow(layer.op) not in CHANNELWISE or handed:
+            return boxes
+        return boxes * self._tiles(tile) * (tile.n // out_bytes(layer.attrs))
 
     def _box_bytes(self, box: Tile) -> int:
         pixels = box.h * box.w

@@ -110,7 +110,7 @@ class _Look:
         for at, layer in enumerate(self.program.layers):
             if layer.op in MAC_OPS and 1 < max(window_of(layer.attrs)["stride"]) < _reach(layer):
                 h, w, c = self._dims(layer.inputs[0])
-                if self.maker.get(layer.inputs[0]) is not None and self._fills(h, w) > 1:
+                if not self._enters(layer.inputs[0]) and self._fills(h, w) > 1:
                     yield (Detour(at, "spill", self._fills(h, w) * c, self.tile_bytes),)
 
     def constants(self) -> Iterator[tuple[Detour, ...]]:

@@ -135,10 +135,18 @@ def test_the_zeros_of_an_extended_kernel_do_not_enter_the_array():
 
 
 def test_a_flow_is_started_for_each_operand_and_the_output():
+    program = conv(8, 8)
+    none, some = (cost(program, changed(CHIP, costs__flow=flow)).port for flow in (0, 25))
+    assert some == none + 2 * 25
+
+
+def test_an_op_that_uses_each_channel_once_starts_a_flow_for_each_unless_it_goes_on_with_one():
     net = Net(32, 32, 8)
     program = net.program(net.add("x", net.input("y", 32, 32, 8)))
     none, some = (cost(program, changed(CHIP, costs__flow=flow)).port for flow in (0, 25))
-    assert some == none + 3 * 25
+    assert some == none + 3 * 8 * 25
+    handed = [cost(program, changed(CHIP, costs__flow=flow), frozenset({0})).port for flow in (0, 25)]
+    assert handed[1] == handed[0] + 2 * 25
 
 
 def test_operands_inside_the_array_cross_no_port():

@@ -118,3 +118,17 @@ def test_a_window_by_4_is_gathered_tap_by_tap_until_space_to_depth_takes_its_pla
     load = COSTS["gather"] + 1024 * COSTS["gather_per_element"]
     assert cycles["space-to-depth-stem",] == pytest.approx(2 * 147 * load, rel=0.05)
     assert cycles[()] < cycles["space-to-depth-stem",] / 10
+
+
+def test_a_depthwise_layer_waits_for_the_flow_of_each_channel_and_a_dense_one_does_not(tmp_path: Path) -> None:
+    """32 channels of one tile: in and out, 64 flows; a dense layer uses what one flow brings for every output."""
+    port = {}
+    for name, group in (("depthwise", 32), ("dense", 1)):
+        weights = noise(32, 32 // group, 1, 1)
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(ir.to_proto(build(f"y = Conv<group = {group}>(x, w)", "float[1, 32, 32, 32] x", w=weights)), path)
+        plans, _ = plans_of_onnx(path, CHIP, Reading(), lambda name: None)
+        timing = time_plan(plans[0], CHIP)
+        port[name] = sum(event.end - event.start for event in timing.events if event.lane == "port")
+    assert port["dense"] == pytest.approx(64 * 16 + 2 * COSTS["flow"], abs=2)
+    assert port["depthwise"] == pytest.approx(64 * (16 + COSTS["flow"]), abs=2)
