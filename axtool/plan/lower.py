@@ -9,6 +9,7 @@ from types import MappingProxyType
 from axtool.ops import custom
 from axtool.ops.precise import PRECISE, moves_whole
 from axtool.ops.unary import UNARY
+from axtool.plan.cheaper_order import in_cheaper_order
 from axtool.plan.layout import LAST, infer_layouts
 from axtool.plan.lower_activation import lower_prelu, lower_unary
 from axtool.plan.lower_attention import lower_attention, lower_product
@@ -92,7 +93,7 @@ def lower(
     that differs where an op cannot change it costs a requantize layer. Raises ValueError for a format or for weights
     that are missing.
     """
-    return lowered(sites, quantization, target, inputs, outputs, without).program()
+    return in_cheaper_order(lowered(sites, quantization, target, inputs, outputs, without).program())
 
 
 def lowered(

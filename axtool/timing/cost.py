@@ -36,11 +36,9 @@ from axtool.types import Layer, Program, Tile
 
 # A box of these needs as much of its inputs wherever it lies.
 PLACELESS = ("add", "mul", "lut", "requantize", "transpose", *PRODUCTS, *ROW_OPS, *MIXED_COSTS)
-# Ops that make one channel of each channel that they read, and use it for nothing else.
-CHANNELWISE = (
-    "depthwise", "add", "mul", "lut", "requantize", "fx_add", "fx_mul",
-    "fx_requantize", "fx_quantize", "fx_dequantize", "fx_lut", "fx_from_fp16", "fp16_from_fx",
-)  # fmt: skip
+# Ops that make one channel of each channel that they read, and use it for nothing else. Those of fx32 are none: the
+# start of a flow hides behind the one in front, of four times as many bytes.
+CHANNELWISE = ("depthwise", "add", "mul", "lut", "requantize")
 KIB = 1024
 OUTPUT = -1  # stands for the output among the operands of a command; inputs have their index
 WEIGHTS = 1  # the operand of a MAC layer that holds its weights
@@ -237,9 +235,9 @@ class CostModel:
         return ceil(relayout_cycles(layer, tile, channels, self.target.array, self._costs))
 
     def _retiles(self, layer: Layer, at: int) -> bool:
-        """Whether a line of tokens becomes a map, or a map a line: by tiles, each read once."""
-        ins, out = self._dims[at]
-        return layer.op == "reshape" and ins[0][2] == out[2]
+        """Whether a line of tokens becomes a map, a map a line, or rows lie side by side: by tiles, each read once."""
+        (h, w, c), out = self._dims[at][0][0], self._dims[at][1]
+        return layer.op == "reshape" and (c == out[2] or out == (1, h, w * c))
 
     def _moved(self, layer: Layer, at: int, tile: Tile) -> int:
         """Cycles of a copy by whole tiles, or of a gather by elements."""

@@ -134,7 +134,13 @@ def _numbered(path: Path, target: Target, variant: Variant, off: frozenset[str])
     names = observed_names(stage.sites, stage.inputs, stage.outputs, (), stage.precision)
     ranges = dict.fromkeys(names, (-1.0, 1.0))
     numbers = quantize_stage(
-        stage.sites, ranges, target, stage.inputs, stage.outputs, front.cleaned.given, symmetric=True,
+        stage.sites,
+        ranges,
+        target,
+        stage.inputs,
+        stage.outputs,
+        front.cleaned.given,
+        symmetric=True,
         precision=stage.precision,
     )
     return [(stage, numbers)]

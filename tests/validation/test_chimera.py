@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from axtool.target_file import load_target, set_values
-from benchmarks.validation import chimera, chimera_detr, chimera_frame, chimera_operators, chimera_segformer
+from benchmarks.validation import (
+    chimera,
+    chimera_detr,
+    chimera_frame,
+    chimera_operators,
+    chimera_segformer,
+    chimera_segformer_frame,
+)
 from benchmarks.validation.chimera_data import backbone_names, convolutions, totals
 from benchmarks.validation.chip import Section
 from benchmarks.validation.rows import Row
@@ -85,6 +93,35 @@ def test_savings_of_segformer_are_those_of_the_primitive_costs(section: Sections
     rows = of_set(section("chimera"), chimera_segformer.SET)
     assert len(rows) == 14
     assert misses(rows) == ""
+
+
+def test_both_frames_of_segformer_take_the_printed_cycles(section: Sections, misses: Misses) -> None:
+    rows = of_set(section("chimera"), chimera_segformer_frame.FRAME)
+    assert len(rows) == 4
+    assert misses(rows) == ""
+
+
+def test_the_30_deltas_of_segformer_are_those_of_the_program(section: Sections, misses: Misses) -> None:
+    rows = of_set(section("chimera"), chimera_segformer_frame.DELTAS)
+    assert len(rows) == 30
+    assert misses(rows) == ""
+    assert all(row.ours > 0 for row in rows)
+
+
+def test_the_gains_and_the_ranks_of_segformer_hold(section: Sections) -> None:
+    sets = (chimera_segformer_frame.FRAME, chimera_segformer_frame.DELTAS)
+    rules = [rule for rule in section("chimera").rules if rule.set in sets]
+    assert len(rules) == 4
+    assert [rule.what for rule in rules if not rule.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [((1, 2, 3), (10, 20, 30), 1.0), ((1, 2, 3), (3, 2, 1), -1.0), ((1, 1, 2), (5, 5, 9), 1.0)],
+)
+def test_a_rank_correlation_looks_at_the_order_alone(first: Any, second: Any, wanted: float) -> None:
+    pairs = list(zip(first, second, strict=True))
+    assert chimera_segformer_frame.rank_correlation(pairs) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
