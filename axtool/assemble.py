@@ -17,7 +17,7 @@ from axtool.inputs.spec import InputSpec
 from axtool.options import Options
 from axtool.plan.build_directives import Directive
 from axtool.plan.directives_file import directives_to_dict
-from axtool.quant.choose import Choice
+from axtool.quant.choice import Choice
 from axtool.quant.follow import Followed
 from axtool.quant.layer_report import LayerReport
 from axtool.quant.ranges import Ranges

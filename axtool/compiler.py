@@ -6,9 +6,8 @@ Every step is a function from value to value; this page says their order and wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +21,7 @@ from axtool.graph.front import Front, read_front
 from axtool.graph.names import value_names
 from axtool.graph.regions import count_of
 from axtool.graph.signature import check_ends, to_bytes
-from axtool.graph.split import Split, Stage
+from axtool.graph.split import Stage
 from axtool.graph.standard import check_standard
 from axtool.inputs.samples import Samples, open_samples
 from axtool.inputs.spec import InputSpec
@@ -35,11 +34,12 @@ from axtool.plan.check_program import verify_program
 from axtool.plan.directives_file import load_directives
 from axtool.plan.lower import lower
 from axtool.quant.calibrate import known_ranges, names_to_calibrate
-from axtool.quant.choose import Choice, choose
+from axtool.quant.choice import Choice
+from axtool.quant.choose import choose
 from axtool.quant.emit_qdq import emit_qdq
 from axtool.quant.equalize import check_factors
 from axtool.quant.findings import findings
-from axtool.quant.follow import Followed, follow, precision_on, recut, wish_of, with_bought
+from axtool.quant.follow import Followed, asked_of, follow, recut, wish_of, with_bought
 from axtool.quant.format_table import format_lines, format_rows
 from axtool.quant.layer_report import LayerReport, report_layers
 from axtool.quant.observe import channels_of, equalizable_of
@@ -68,7 +68,7 @@ class Compiled:
     ranges: Ranges
     numbers: tuple[Quantization, ...] = ()  # of the device stages
     layers: LayerReport = field(default_factory=LayerReport)
-    precision: Mapping[str, Computed] = field(default_factory=dict)  # fx32, fp16, and float that a budget bought
+    bought: Mapping[str, Computed] = field(default_factory=dict)  # what a budget chose for nodes, by first output
 
 
 def compile_file(
@@ -94,8 +94,12 @@ def compile_file(
         progress.step("writing QDQ")
         files[qdq] = to_qdq(compiled, load_target(options.target), check=options.reading.check)
     if ranges is not None:
-        precision = compiled.precision
-        kept = replace(compiled.ranges, preparation=compiled.artefact.preparation, precision=precision)
+        kept = replace(
+            compiled.ranges,
+            preparation=compiled.artefact.preparation,
+            precision=asked_of(compiled.front),
+            bought=compiled.bought,
+        )
         files[ranges] = ranges_text(kept).encode()
     progress.step("writing")
     write_together(files, force=force)
@@ -115,13 +119,14 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
     say_front(front)
     followed = follow(recipe, front, target)
     samples = open_calibration(front, options)
-    cut = partial(recut, front, target, wish)
-    choice = measure(front, samples, ranges, followed, options, target, progress, cut)
-    front = with_bought(front, choice.precision, cut(choice.floats) if choice.floats else None)
+    if ranges is not None:
+        front = with_bought(front, target, ranges.bought)
+    choice = measure(front, samples, ranges, followed, options, target, progress)
+    bought = choice.bought if ranges is None else ranges.bought
+    front = with_bought(front, target, choice.bought)
     if regions := count_of(front.parts.stages):
         log.info("regions: %s", ", ".join(f"{kind} {count}" for kind, count in regions.items()))
-    stored = {name for name, kind in ({} if ranges is None else ranges.precision).items() if kind == "float"}
-    followed = replace(followed, precision=precision_on(front.parts.stages, {*choice.floats, *stored}))
+    followed = replace(followed, precision=asked_of(front, [name for name, kind in bought.items() if kind == "float"]))
     stages: list[HostStage | DeviceStage] = []
     made: list[Quantization] = []
     for stage in front.parts.stages:
@@ -141,7 +146,7 @@ def compile_model(model: Path, options: Options, progress: Progress) -> Compiled
         require_matched(directives, [stage.plan.program for stage in stages if isinstance(stage, DeviceStage)])
     layers = look_at_layers(front, stages, made, samples, choice, followed, options, target, progress)
     artefact = assemble(front, target, stages, samples, choice, followed, options, directives, layers)
-    return Compiled(artefact, front, choice.ranges, tuple(made), layers, followed.precision)
+    return Compiled(artefact, front, choice.ranges, tuple(made), layers, bought)
 
 
 def to_qdq(compiled: Compiled, target: Target, *, check: bool = False) -> bytes:
@@ -202,10 +207,8 @@ def measure(
     options: Options,
     target: Target,
     progress: Progress,
-    cut: Callable[[frozenset[str]], Split],
 ) -> Choice:
-    """The range of every device tensor: the given ones, or from running the float model over the samples. `cut` cuts
-    the model anew with more nodes on the host.
+    """The range of every device tensor: the given ones, or from running the float model over the samples.
 
     From samples: by the recipe that does best on those of them that are held back; then all samples make the ranges.
     Raises UsageError for ranges that lack a tensor, or name one that the model does not have.
@@ -240,7 +243,7 @@ def measure(
             budget=followed.file.allowed,
             jobs=options.jobs,
             cache=options.calib_cache,
-            recut=lambda floats: cut(floats).stages,
+            recut=lambda floats: recut(front, target, floats).stages,
         )
 
 

@@ -21,7 +21,7 @@ TASK_HELP = (
 MEANING = "What the outputs mean (for run --save, and verify)"
 RECIPE_HELP = (
     "A YAML file that says how to quantize, and what is different where; or by name: default, plain and everything "
-    "(-O 1, 0, 2), mac-only, int16, symmetric, per-tensor, segformer-int8."
+    "(-O 1, 0, 2), auto, mac-only, int16, symmetric, per-tensor, detr-mixed, segformer-int8, segformer-int8-fx32-in."
 )
 CACHE_HELP = "Keep what calibration saw, and take it from there next time: no float pass for other recipes."
 METHOD_HELP = "Of the ranges: minmax, percentile, mse or entropy. By default recipes with several are tried."

@@ -20,7 +20,7 @@ from axtool.graph.split import Split, Wishes, split
 from axtool.graph.split_outputs import cut_outputs
 from axtool.ops.limits import taken_ops
 from axtool.target import Target
-from axtool.types import Site, TensorSpec
+from axtool.types import Precision, Site, TensorSpec
 
 log = logging.getLogger("axtool")
 
@@ -45,7 +45,8 @@ class Reading:
 @dataclass(frozen=True)
 class Front:
     """The user's model, cleaned and cut. `frozen` names inputs with a default value that became constants,
-    `overridable` those that may still be fed.
+    `overridable` those that may still be fed. `asked` are the precisions that were wished for, by input and by the
+    first output that a node had before projections were fused.
     """
 
     loaded: Loaded
@@ -55,6 +56,8 @@ class Front:
     outputs: tuple[TensorSpec, ...]
     frozen: tuple[str, ...] = ()
     overridable: tuple[TensorSpec, ...] = ()
+    asked: Mapping[str, Precision] = field(default_factory=dict)
+    wishes: Wishes = field(default_factory=Wishes)  # by which it was cut
 
 
 def read_front(
@@ -96,11 +99,13 @@ def read_front(
     check_sizes(graph, str(path))  # cleaning finds shapes that loading could not
     entered = [value.name or "" for value in graph.graph.inputs]
     with located(str(path)):
-        wishes = wish(sites_of(graph), entered) if wish else Wishes()
+        sites = sites_of(graph) if wish else ()
+        wishes = wish(sites, entered) if wish else Wishes()
+        asked = {**wishes.input_precision, **{sites[at].outputs[0]: kind for at, kind in wishes.precision.items()}}
         if wishes.precision and FUSE_PROJECTIONS not in reading.disable:
             cleaned, wishes = fuse_wished(cleaned, wishes, check)
         parts = split(graph, target, given=cleaned.given, wish=lambda sites: wishes)
-    return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph))
+    return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph), asked, wishes)
 
 
 def _say(lines: Sequence[str], level: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from axtool.graph.front import Front, Wish
 from axtool.graph.sites import sites_of
-from axtool.graph.split import Split, Stage, Wishes, split
+from axtool.graph.split import Split, Wishes, split
 from axtool.ops.limits import Reason
 from axtool.ops.precise import PRECISE
 from axtool.quant.matches import Hit, hits
@@ -31,7 +31,7 @@ class Followed:
     file: RecipeFile
     layers: tuple[ResolvedEntry, ...]
     overrides: Overrides
-    precision: Mapping[str, Computed] = field(default_factory=dict)  # fx32 and fp16, as `precision_on`
+    precision: Mapping[str, Computed] = field(default_factory=dict)  # as `asked_of`
 
     def to_dict(self, kept: QuantRecipe | None, steps: Sequence[Step] = ()) -> dict[str, Any]:
         """The recipe as `recipe_from_dict` reads it, with what became of it; without `kept` nothing was tried."""
@@ -66,40 +66,38 @@ def stored_wish(quantization: Mapping[str, Any]) -> Wish | None:
     return wish_of(file, stored={} if file.resolved is None else file.resolved.precision)
 
 
-def precision_on(stages: Sequence[Stage], floats: Collection[str] = ()) -> dict[str, Computed]:
-    """What the nodes of the device compute in that is neither int8 nor int16, by first output; and its inputs. `floats`
-    are nodes that a budget moved to the host.
+def asked_of(front: Front, floats: Collection[str] = ()) -> dict[str, Computed]:
+    """What was asked for nodes and inputs that is neither int8 nor int16; `floats` are nodes that a budget moved to the
+    host.
     """
-    devices = [stage for stage in stages if stage.kind == "device"]
     found: dict[str, Computed] = dict.fromkeys(floats, "float")
-    found |= {name: kind for stage in devices for name, kind in stage.precision.items() if kind in PRECISE}
+    found |= {name: kind for name, kind in front.asked.items() if kind in PRECISE}
     return {name: found[name] for name in sorted(found)}
 
 
-def recut(front: Front, target: Target, wish: Wish | None, floats: frozenset[str]) -> Split:
-    """The model cut anew, with more nodes on the host: those that make the tensors of `floats`."""
-    model = front.cleaned.model
-    entered = [value.name or "" for value in model.graph.inputs]
+def recut(front: Front, target: Target, floats: Collection[str]) -> Split:
+    """The model cut anew, with more nodes on the host: those whose first output is in `floats`."""
     reason = Reason("It is in float for its accuracy.", "", "Nothing to do, or choose a smaller budget.")
+    wishes = front.wishes
 
     def wanted(sites: Sequence[Site]) -> Wishes:
-        asked = wish(sites, entered) if wish else Wishes()
-        more = {at: reason for at, site in enumerate(sites) if not floats.isdisjoint(site.outputs)}
-        device = frozenset(asked.device) - more.keys()
-        return replace(asked, host={**asked.host, **more}, device=device)
+        more = {at: reason for at, site in enumerate(sites) if site.outputs[0] in floats}
+        device = frozenset(at for at in wishes.device if at not in more)
+        return replace(wishes, host={**wishes.host, **more}, device=device)
 
-    return split(model, target, given=front.cleaned.given, wish=wanted)
+    return split(front.cleaned.model, target, given=front.cleaned.given, wish=wanted)
 
 
-def with_bought(front: Front, precision: Mapping[str, Precision], parts: Split | None = None) -> Front:
-    """The model with what a budget bought: nodes in other formats; `parts`, where some went to the host."""
-    if not precision and parts is None:
+def with_bought(front: Front, target: Target, bought: Mapping[str, Computed]) -> Front:
+    """The model with what a budget bought for nodes, by their first outputs: other formats, or the host."""
+    if not bought:
         return front
-    parts = parts or front.parts
+    floats = frozenset(name for name, kind in bought.items() if kind == "float")
+    parts = recut(front, target, floats) if floats else front.parts
     stages = []
     for stage in parts.stages:
         made = {name for site in stage.sites for name in site.outputs} if stage.kind == "device" else set()
-        own = {name: kind for name, kind in precision.items() if name in made}
+        own: dict[str, Precision] = {n: kind for n, kind in bought.items() if n in made and kind != "float"}
         stages.append(replace(stage, precision={**stage.precision, **own}) if own else stage)
     return replace(front, parts=replace(parts, stages=tuple(stages)))
 
@@ -110,9 +108,9 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
     """
     if not file.layers:
         overrides = overrides_of(file, (), front.parts.stages)
-        return Followed(file, (), overrides, precision_on(front.parts.stages))
+        return Followed(file, (), overrides, asked_of(front))
     sites = sites_of(front.cleaned.model)
-    found = hits(file, sites, [spec.name for spec in front.inputs])
+    found = hits(file, sites, [spec.name for spec in front.inputs], check=False)  # where it was asked first, it was
     entries = tuple(_entry(hit, [site.name for site in sites]) for hit in found)
     narrow: dict[str, str] = {}
     for stage in front.parts.stages if any(entry.format == "int16" for entry in file.layers) else ():
@@ -120,7 +118,7 @@ def follow(file: RecipeFile, front: Front, target: Target) -> Followed:
             own = stage.sites
             narrow |= narrow_roots(own, stage.inputs, stage.outputs, target, given_names(stage.given, own))
     overrides = overrides_of(file, found, front.parts.stages, narrow)
-    return Followed(file, entries, overrides, precision_on(front.parts.stages))
+    return Followed(file, entries, overrides, asked_of(front))
 
 
 def _entry(hit: Hit, names: list[str]) -> ResolvedEntry:

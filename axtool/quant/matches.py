@@ -25,14 +25,16 @@ class Hit:
     tensors: tuple[str, ...]
 
 
-def hits(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str]) -> tuple[Hit, ...]:
-    """What each entry of `layers` means in a model. Raises UsageError that lists every name that means nothing."""
+def hits(file: RecipeFile, sites: Sequence[Site], inputs: Sequence[str], *, check: bool = True) -> tuple[Hit, ...]:
+    """What each entry of `layers` means in a model. Raises UsageError that lists every name that means nothing, unless
+    that was checked before the model was changed.
+    """
     if not file.layers:
         return ()
     names = _Names(sites, inputs)
     faults: list[str] = []
     found = [_hit(entry, at, names, [] if entry.optional else faults) for at, entry in enumerate(file.layers, 1)]
-    if faults:
+    if faults and check:
         raise UsageError(
             f"the recipe '{file.name}' does not fit the model: {faults[0]}"
             + (f" and {plural(len(faults) - 1, 'more fault')}" if len(faults) > 1 else ""),

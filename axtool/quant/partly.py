@@ -53,7 +53,10 @@ def _store(graph: QdqGraph, site: Site, weights: Weights) -> None:
     node = graph.makers[site.outputs[0]]
     channels = channel_weights(site, weights.values) * weights.scale.astype(np.float64)[:, None]
     real = from_channels(site, channels).reshape(site.constants[site.inputs[1]].shape)
+    before = node.inputs[1]
     node.replace_input_with(1, graph.constant(real.astype(np.float32), site.inputs[1]))
+    if before is not None and before.name and not before.uses() and before.name in graph.graph.initializers:
+        del graph.graph.initializers[before.name]  # else both are in memory, and again in what is run
     node.attributes.pop("alpha", None)  # both are in the numbers
     node.attributes.pop("beta", None)
     if site.op == "MatMul":

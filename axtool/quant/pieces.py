@@ -32,7 +32,11 @@ class Piece:
 
 
 def cut(
-    proto: ModelProto, observed: Sequence[str], needed: Collection[str], budget_bytes: int = BUDGET_BYTES
+    proto: ModelProto,
+    observed: Sequence[str],
+    needed: Collection[str],
+    budget_bytes: int = BUDGET_BYTES,
+    most_weights: int | None = None,
 ) -> list[Piece]:
     """Pieces of a model, in an order that runs. Together they give the `observed` and the `needed` values.
 
@@ -42,7 +46,7 @@ def cut(
     graph = proto.graph
     wanted = {*observed, *needed}
     nodes = _alive(graph, wanted)
-    groups = _groups(nodes, graph, set(observed), budget_bytes)
+    groups = _groups(nodes, graph, set(observed), budget_bytes, most_weights or MOST_WEIGHTS)
     if len(groups) == 1:
         return [_whole(proto, nodes, wanted, set(observed))]
     reads = [_reads(group) for group in groups]
@@ -78,7 +82,9 @@ def _whole(proto: ModelProto, nodes: list[NodeProto], wanted: set[str], observed
     return Piece(serialized(proto), inputs, outputs, tuple(name for name in outputs if name in observed))
 
 
-def _groups(nodes: list[NodeProto], graph: GraphProto, observed: set[str], budget_bytes: int) -> list[list[NodeProto]]:
+def _groups(
+    nodes: list[NodeProto], graph: GraphProto, observed: set[str], budget_bytes: int, most_weights: int
+) -> list[list[NodeProto]]:
     """Runs of nodes whose observed outputs stay within the budget, and whose weights fit one model."""
     sizes = _sizes(graph)
     weights = {tensor.name: 4 * prod(tensor.dims) for tensor in graph.initializer}
@@ -87,7 +93,7 @@ def _groups(nodes: list[NodeProto], graph: GraphProto, observed: set[str], budge
     for node in nodes:
         cost = sum(sizes.get(name, 0) for name in node.output if name in observed)
         own = _reads([[node]]) & weights.keys()
-        heavy = held and not own <= held and sum(weights[name] for name in held | own) > MOST_WEIGHTS
+        heavy = held and not own <= held and sum(weights[name] for name in held | own) > most_weights
         if not groups or (cost and spent + cost > budget_bytes) or heavy:
             groups.append([])
             spent, held = 0, set()

@@ -36,8 +36,10 @@ class Ranges(Mapping[str, tuple[float, float]]):
     drift: Rows = field(default_factory=dict)  # the float model's mean minus the device's, of what a MAC site reads
     # In which int8 nodes read a tensor that is stored in fx32 or fp16, where it is not the range of the tensor itself.
     reads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # What nodes compute in, fx32, fp16 or float on the host, by first output, and what inputs are stored in.
+    # What nodes are asked to compute in, fx32 or fp16, by the first output that each has before projections are fused,
+    # and what inputs are stored in.
     precision: Mapping[str, Computed] = field(default_factory=dict)
+    bought: Mapping[str, Computed] = field(default_factory=dict)  # what a budget chose for nodes beside it
 
     def __getitem__(self, name: str) -> tuple[float, float]:
         return self.tensors[name]
@@ -63,8 +65,9 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 document[key] = {name: list(rows[name]) for name in sorted(rows)}
         if self.wide:
             document["int16"] = list(self.wide)
-        if self.precision:
-            document["precision"] = {name: self.precision[name] for name in sorted(self.precision)}
+        for key, kinds in (("precision", self.precision), ("bought", self.bought)):
+            if kinds:
+                document[key] = {name: kinds[name] for name in sorted(kinds)}
         return document
 
     @classmethod
@@ -113,7 +116,8 @@ class Ranges(Mapping[str, tuple[float, float]]):
             wide=tuple(wide),
             drift=drift,
             reads={str(name): (float(low), float(high)) for name, (low, high) in reads.items()},
-            precision=_precisions(document, where),
+            precision=_precisions(document, "precision", where),
+            bought=_precisions(document, "bought", where),
         )
 
     def check(
@@ -132,7 +136,7 @@ class Ranges(Mapping[str, tuple[float, float]]):
                 for name, row in rows.items()
                 if len(row) != counts[name]
             ]
-        named = dict.fromkeys((*self.tensors, *self.wide, *self.means, *self.drift, *self.reads, *self.precision))
+        named = dict.fromkeys((*self.tensors, *self.wide, *self.means, *self.drift, *self.reads, *self.bought))
         unknown = [name for name in named if name not in wanted and name not in known]
         foreign = [f"'{name}' is no tensor of the model: {nearest(name, list(wanted), 1)}" for name in unknown]
         problems = wrong + foreign
@@ -158,7 +162,7 @@ def ranges_text(ranges: Ranges) -> str:
     """The JSON text that `read_ranges` reads; floats survive exactly. A tensor's range, or its means, is one line."""
     lines = []
     for key, value in ranges.to_dict().items():
-        if key in ("tensors", "reads", "means", "factors", "drift", "precision"):
+        if key in ("tensors", "reads", "means", "factors", "drift", "precision", "bought"):
             rows = ",\n".join(f"  {_json(name)}: {_json(row)}" for name, row in value.items())
             lines.append(f" {_json(key)}: {{\n{rows}\n }}" if rows else f" {_json(key)}: {{}}")
         else:
@@ -178,14 +182,14 @@ def _is_range(value: object) -> bool:
     return bool(-FLOAT32_MAX <= low <= high <= FLOAT32_MAX)
 
 
-def _precisions(document: Mapping[str, Any], where: str) -> dict[str, Computed]:
-    """The precisions by tensor. Raises UsageError naming those that are none."""
-    found = document.get("precision", {})
+def _precisions(document: Mapping[str, Any], key: str, where: str) -> dict[str, Computed]:
+    """The precisions by tensor under a key. Raises UsageError naming those that are none."""
+    found = document.get(key, {})
     if not isinstance(found, dict):
-        raise UsageError("'precision' is not {name: format}", where=where, code="bad-ranges")
+        raise UsageError(f"'{key}' is not {{name: format}}", where=where, code="bad-ranges")
     wrong = [f"'{name}': {repr(kind)[:60]}" for name, kind in found.items() if kind not in PRECISIONS]
     if wrong:
-        what = f"'precision' wants {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}: {'; '.join(wrong[:5])}"
+        what = f"'{key}' wants {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}: {'; '.join(wrong[:5])}"
         raise UsageError(what, where=where, code="bad-ranges", details=wrong)
     return {str(name): kind for name, kind in found.items()}
 

@@ -34,6 +34,7 @@ class Turn:
     quantized: Set[str]
 
 
+PIECE_WEIGHTS = 32 << 20  # bytes: while a piece is written its weights are in memory twice more
 Later = Mapping[tuple[int, str], MinMax]  # what a turn after the first saw of a tensor
 
 
@@ -79,6 +80,7 @@ def observe_turn(
     budget_bytes: int = BUDGET_BYTES,
 ) -> dict[str, MinMax]:
     """What each observed tensor held over the samples. `numbers` are those of the device stages, in order."""
+    give_back()  # what the turn before has freed
     work = _work(stages, numbers, turn, budget_bytes)
     entry = cache.entry(work, samples, ()) if cache is not None and cache.is_folder else None
     found = None if entry is None else entry.read(work)
@@ -101,13 +103,16 @@ def _work(stages: Sequence[Stage], numbers: Sequence[Quantization], turn: Turn, 
     remaining = iter(numbers)
     pieces: list[Piece] = []
     for at, stage in enumerate(stages[: last + 1]):
-        model = stage.model
         if stage.kind == "device":
-            model = partly_quantized(stage, next(remaining), turn.quantized)
+            proto = ir.to_proto(partly_quantized(stage, next(remaining), turn.quantized))
+            give_back()  # the copy is gone: else its weights are there beside those of the pieces
+        else:
+            proto = ir.to_proto(stage.model)
         needed = {name for later in stages[at + 1 : last + 1] for name in later.inputs} & set(stage.outputs)
         observed = [name for name in turn.observed if name in made[at]]
         if observed or needed:
-            pieces += cut(ir.to_proto(model), observed, needed, budget_bytes)
+            pieces += cut(proto, observed, needed, budget_bytes, PIECE_WEIGHTS)
+            del proto
     inside = {name for names in made for name in names}
     entered = tuple(name for name in turn.observed if name not in inside)
     return Work(tuple(pieces), entered, histograms=True)

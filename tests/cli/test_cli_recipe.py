@@ -65,7 +65,7 @@ def test_a_level_gives_the_bytes_of_its_recipe(net: Path, work: Path, level: str
     assert (work / "a.axm").read_bytes() == (work / "b.axm").read_bytes()
 
 
-@pytest.mark.parametrize("name", list_recipes())
+@pytest.mark.parametrize("name", [name for name in list_recipes() if name != "detr-mixed"])  # of transformers only
 def test_every_shipped_recipe_compiles_runs_and_agrees_with_float(net: Path, work: Path, name: str) -> None:
     compiled(net, "--recipe", name, "-q")
     ran = axtool("verify", "m.axm", "--against", net, "--data", "d.npz", "--layers", "--json")

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from axtool.errors import UsageError
+from axtool.graph.front import Reading, read_front
 from axtool.plain_yaml import MOST_BYTES, MOST_DEEP, parse_plain
+from axtool.quant.follow import wish_of
 from axtool.quant.recipe import REFINED, recipes_of
 from axtool.quant.recipe_file import (
     LEVELS,
@@ -20,6 +22,8 @@ from axtool.quant.recipe_file import (
     load_recipe,
     recipe_from_dict,
 )
+from axtool.target_file import load_target
+from tests.small_transformer import written
 
 HEAD = "schema: axtool.quant/1\n"
 
@@ -58,6 +62,19 @@ def test_without_options_the_default_recipe_is_meant() -> None:
 def test_a_shipped_recipe_is_called_like_its_file_and_says_what_it_is_for(name: str) -> None:
     file = load_recipe(name)
     assert (file.name, bool(file.description)) == (name, True)
+
+
+def test_the_recipe_of_detr_finds_each_part_of_a_small_one(tmp_path: Path) -> None:
+    target = load_target("qc-u-1d5-8mb")
+    model, _, _ = written(tmp_path)
+    front = read_front(model, target, Reading(), wish=wish_of(load_recipe("detr-mixed"), target))
+    (stage,) = front.parts.stages
+    kinds = {site.op: set[str]() for site in stage.sites}
+    for site in stage.sites:
+        kinds[site.op].add(stage.precision.get(site.outputs[0], "int8"))
+    wanted = {"Conv": "fp16", "MatMul": "fp16", "Attention": "fp16", "Gemm": "int8", "LayerNormalization": "fx32"}
+    assert {op: kinds[op] for op in wanted} == {op: {kind} for op, kind in wanted.items()}
+    assert [stage.precision[name] for name in ("image", "l0_sum1", "box2", "box")] == ["fx32"] * 4
 
 
 @pytest.mark.parametrize("name", list_recipes())
