@@ -281,6 +281,7 @@ def models_page() -> str:
 METRICS = {
     "map50": "mAP50", "map75": "mAP75", "keypoint_pck": "keypoint PCK 10 %", "mask_iou": "mask IoU",
     "found_share": "objects found again", "top1_agreement": "same class", "sqnr_db": "SQNR, dB",
+    "pixel_agreement": "same label of a pixel", "mean_iou": "mean IoU",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import axtool as axtool_package
 from axtool.errors import UsageError
 from axtool.options import options_of
 from axtool.runtime import Postamble
+from axtool.runtime.detect import SETS
 from axtool.target_file import list_targets
 from axtool.zoo import sources
 from axtool.zoo.catalogue import Entry, entries, find
@@ -235,8 +236,17 @@ def test_a_config_may_name_a_recipe_of_the_package_or_a_file_beside_it(tmp_path:
     assert options.recipe == (named if named == "mac-only" else str(tmp_path / named))
 
 
-@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.config.name)
-def test_every_entry_names_a_kernel_and_the_file_that_defines_it(entry: Entry) -> None:
+WHOLE = tuple(entry for entry in entries() if entry.config.kernel.is_empty)  # the device does all of it
+
+
+def test_only_transformers_that_run_whole_have_no_kernel() -> None:
+    assert all(entry.config.task["kind"] == "semantic" or entry.config.task["decode"] in SETS for entry in WHOLE)
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in entries() if entry not in WHOLE], ids=lambda entry: entry.config.name
+)
+def test_every_other_entry_names_a_kernel_and_the_file_that_defines_it(entry: Entry) -> None:
     path = kernel_file(entry.config.kernel, entry.path.parent)
     assert path is not None
     assert f"class {entry.config.kernel.kernel_name}(" in path.read_text(encoding="utf-8")
@@ -299,7 +309,7 @@ def test_listing_reads_configs_and_no_compiler() -> None:
     [
         ("input: {scal: 3}", "unknown preparation key 'scal'; did you mean scale?"),
         ("task: {kind: detection, decode: yolov8}", "there is no decoder 'yolov8'; did you mean yolo"),
-        ("task: {kind: detection, decode: poetry}", "known: yolo"),
+        ("task: {kind: detection, decode: sonnet}", "known: yolo"),
         ("source: {kind: file, path: x, sha256: abc}", "source.sha256: 'abc' is not a SHA-256: 64 digits"),
     ],
 )
