@@ -309,7 +309,7 @@ def test_listing_reads_configs_and_no_compiler() -> None:
     [
         ("input: {scal: 3}", "unknown preparation key 'scal'; did you mean scale?"),
         ("task: {kind: detection, decode: yolov8}", "there is no decoder 'yolov8'; did you mean yolo"),
-        ("task: {kind: detection, decode: sonnet}", "known: yolo"),
+        ("task: {kind: detection, decode: quux}", "known: yolo"),
         ("source: {kind: file, path: x, sha256: abc}", "source.sha256: 'abc' is not a SHA-256: 64 digits"),
     ],
 )
