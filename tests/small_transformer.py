@@ -18,7 +18,7 @@ recipes: [{method: minmax, bias: none}]
 refine: []
 layers:
   - {match: {op: [Add, Relu, Sigmoid]}, format: fx32}
-  - {match: {op: [Conv, MatMul]}, format: fp16}
+  - {match: {op: [Conv, MatMul, Attention]}, format: fp16}
   - {match: {op: Add, after: MatMul}, format: fp16}
   - {match: {name: ['class*', 'box*'], op: Add}, format: fx32}
   - {match: {name: '*_ffn*'}, format: int8}
