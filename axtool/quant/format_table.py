@@ -32,7 +32,8 @@ def format_rows(sites: Sequence[Site], numbers: Quantization) -> tuple[FormatRow
                 continue
             low, high = numbers.ranges[name]
             low = max(low, 0.0) if site.op == "Relu" else low  # its format is that of what it reads, its values are not
-            rows.append(FormatRow(site.name, site.op, name, low, high, fmt.fraction_bits))
+            source = site.name if name == site.outputs[0] else name  # as the scores of an attention
+            rows.append(FormatRow(source, site.op, name, low, high, fmt.fraction_bits))
     return tuple(rows)
 
 
