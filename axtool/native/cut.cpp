@@ -10,6 +10,10 @@ constexpr int64_t kPieceBytes = 16384;  // less is not worth waking another core
 
 constexpr int64_t kOwnWeights = 1 << 18;  // bytes: half of a usual second cache
 
+static bool is_row(Op op) {
+  return op == Op::softmax || op == Op::layer_norm || op == Op::fx_softmax || op == Op::fx_layer_norm;
+}
+
 static void cut_grid(Step &step, int64_t rows, int64_t columns, int64_t channels) {
   const Box &t = step.tile;
   for (int64_t c = 0; c < t.n; c += channels)
@@ -118,7 +122,7 @@ void cut_step(Step &step, int threads, Isa isa) {
   const int64_t count = std::clamp<int64_t>(traffic(step) / kPieceBytes, 1, 2 * threads);
   if (t.h >= count) return cut_grid(step, ceil_div(t.h, count), t.w, t.n);
   // of a row that is looked at as a whole the channels stay together
-  const bool rows = step.layer && (step.layer->op == Op::softmax || step.layer->op == Op::layer_norm);
+  const bool rows = step.layer && (is_row(step.layer->op));
   // multiples of 64 bytes from the beginning of the tile never cut a number
   if (!rows && t.n >= 64 * count) return cut_grid(step, t.h, t.w, round_up(ceil_div(t.n, count), 64));
   cut_grid(step, t.h, ceil_div(t.w, std::min(count, t.w)), t.n);

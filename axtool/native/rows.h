@@ -12,7 +12,8 @@ namespace axtool {
 enum class Op : int {
   conv, depthwise, conv_transpose, add, mul, concat, requantize, slice, pad, max_pool, avg_pool, resize_nearest,
   resize_linear, lut, transpose, reshape, depth_to_space, space_to_depth, wide_conv, wide_depthwise, wide_add, wide_mul,
-  wide_requantize, wide_lut, wide_avg_pool, matmul, attention, softmax, layer_norm, arg_max, fx_add, fx_mul, fx_requantize,
+  wide_requantize, wide_lut, wide_avg_pool, matmul, attention, softmax, layer_norm, arg_max, fx_softmax, fx_layer_norm,
+  fx_add, fx_mul, fx_requantize,
   fx_quantize, fx_dequantize, fx_lut, fx_from_fp16, fp16_from_fx, fp16_linear, fp16_matmul, fp16_attention, custom
 };
 enum class Kind : int { compute, load, store, move };

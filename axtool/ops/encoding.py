@@ -93,6 +93,11 @@ FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # Which channel is the largest, of numbers of one scale: the first such, with last 1 the last. As int32.
         # flat 0: (h, w, 1); 1: (1, h, w), the pixels of a row side by side.
         "arg_max": ("flat", "last", "x_bytes", "out_bytes"),
+        # As softmax and layer_norm, of fx32 (`reference_fx_rows`). f_x and f: fraction bits of x and of the output.
+        "fx_softmax": ("f_x", "f", "form", "x_bytes", "out_bytes"),
+        # reads: x, pairs (int32, c x 2): a factor and, in the output's fraction bits, an offset of each channel. shift:
+        # of the product with the factor.
+        "fx_layer_norm": ("shift", "eps_m", "eps_e", "form", "x_bytes", "out_bytes"),
         # fx32 (four bytes, n / 2^f) and fp16 (two). Shifts below 0 go to the left; everything saturates. lo and hi are
         # numbers of the output. The formulas are in axtool/ops/reference_mixed.py.
         "fx_add": ("a", "b", "shift_a", "shift_b", "lo", "hi", "sub", "a_bytes", "b_bytes", "out_bytes"),
@@ -129,8 +134,9 @@ MEMORIES = ("ext", "ocm")
 ATTENTIONS = ("attention", "fp16_attention")
 PRODUCTS = ("matmul", "fp16_matmul", *ATTENTIONS)  # of two activations
 MAC_OPS = ("conv", "depthwise", "conv_transpose", "wide_conv", "wide_depthwise", "fp16_linear")
-ROW_OPS = ("softmax", "layer_norm")  # all channels of a pixel are read together
-SPREAD_ROWS = ("layer_norm",)  # of these, the ones that lie across the array: sums of a row go from element to element
+ROW_OPS = ("softmax", "layer_norm", "fx_softmax", "fx_layer_norm")  # all channels of a pixel are read together
+# Of these, the ones that lie across the array: sums of a row go from element to element.
+SPREAD_ROWS = ("layer_norm", "fx_layer_norm")
 # Of a MAC op whose rows have no window: one tap, one group, and what follows the sum is not a table.
 ONE_TAP: Mapping[str, Any] = MappingProxyType(
     {"kernel": (1, 1), "stride": (1, 1), "dilation": (1, 1), "group": 1, "act": 0}

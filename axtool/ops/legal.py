@@ -21,7 +21,8 @@ MOST_ROW = 2**16  # channels of an op that looks at all of a pixel
 LABEL_BYTES = 4  # of an index of a channel
 MOST_FACTOR_BITS = 29
 MOST_EXPONENT = 2**12
-FORMS: Mapping[str, int] = MappingProxyType({"softmax": 2, "layer_norm": 4})
+MOST_SHIFT = 62  # of a product of 64 bits
+FORMS: Mapping[str, int] = MappingProxyType({"softmax": 2, "layer_norm": 4, "fx_softmax": 2, "fx_layer_norm": 4})
 IN_WORDS = {2: "two", 4: "four"}
 ZERO_POINTS = {"x_zp": "x_bytes", "zp": "x_bytes", "zp_a": "a_bytes", "zp_b": "b_bytes", "out_zp": "out_bytes"}
 
@@ -129,7 +130,7 @@ def _family(op: str, in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Ite
             yield from product_faults(op, in_dims, out_dims, a)
         case "arg_max":
             yield from _arg_max(in_dims, out_dims, a)
-        case "softmax" | "layer_norm":
+        case "softmax" | "layer_norm" | "fx_softmax" | "fx_layer_norm":
             yield from _same(in_dims, out_dims)
             yield from _row(op, in_dims[2], a)
         case "fx_lut" | "fx_from_fp16" | "fp16_from_fx":
@@ -189,10 +190,11 @@ def _row(op: str, channels: int, a: Mapping[str, Any]) -> Iterator[str]:
         yield f"form {a['form']} is not 0..{FORMS[op] - 1}"
     if op == "layer_norm" and not 0 <= a["f"] <= MOST_FACTOR_BITS:
         yield f"f {a['f']} is not 0..{MOST_FACTOR_BITS}"
-    if op == "layer_norm" and not (
-        a["eps_m"] == 0 or (2**30 <= a["eps_m"] <= LARGEST and abs(a["eps_e"]) <= MOST_EXPONENT)
-    ):
+    if "eps_m" in a and a["eps_m"] and not (2**30 <= a["eps_m"] <= LARGEST and abs(a["eps_e"]) <= MOST_EXPONENT):
         yield f"eps_m {a['eps_m']}, eps_e {a['eps_e']} is not a number of 31 bits and its exponent"
+    yield from (f"{name} {a[name]} is not 0..31" for name in ("f_x", "f") if "f_x" in a and not 0 <= a[name] <= 31)
+    if not 0 <= a.get("shift", 0) <= MOST_SHIFT:
+        yield f"shift {a['shift']} is not 0..{MOST_SHIFT}"
 
 
 def _broadcast(in_dims: Dims, out_dims: Dims, a: Mapping[str, Any]) -> Iterator[str]:

@@ -19,6 +19,8 @@ NUMBER_BYTES: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "fx_quantize": {"x_bytes": FX, "out_bytes": (1, 2)},
         "fx_dequantize": {"x_bytes": (1, 2), "out_bytes": FX},
         "fx_lut": ONE,
+        "fx_softmax": ONE,
+        "fx_layer_norm": ONE,
         "fx_from_fp16": {"x_bytes": FP16, "out_bytes": FX},
         "fp16_from_fx": {"x_bytes": FX, "out_bytes": FP16},
         "fp16_linear": {"x_bytes": (1, 2, 4), "out_bytes": (2, 4)},

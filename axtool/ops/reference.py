@@ -12,6 +12,7 @@ from axtool.ops import reference_attention as attention
 from axtool.ops import reference_custom as custom
 from axtool.ops import reference_elementwise as elementwise
 from axtool.ops import reference_fp16_products as fp16_products
+from axtool.ops import reference_fx_rows as fx_rows
 from axtool.ops import reference_mac as mac
 from axtool.ops import reference_mixed as mixed
 from axtool.ops import reference_movement as movement
@@ -50,6 +51,8 @@ REFERENCE: Mapping[str, Reference] = MappingProxyType(
         "softmax": rows.softmax,
         "layer_norm": rows.layer_norm,
         "arg_max": arg_max,
+        "fx_softmax": fx_rows.softmax,
+        "fx_layer_norm": fx_rows.layer_norm,
         **mixed.MIXED,
         "custom": custom.compute,
     }

@@ -72,7 +72,7 @@ def _needed(job: Job, read: int) -> Tile:
             return _of_matmul(job, read)
         case "attention" | "fp16_attention":
             return _of_attention(job, read)
-        case "softmax" | "layer_norm":
+        case "softmax" | "layer_norm" | "fx_softmax" | "fx_layer_norm":
             return _row_box(job, read)
         case "arg_max":
             return arg_max_box(job)
@@ -90,7 +90,7 @@ def written(job: Job) -> Tile:
 def reads_of(op: str, attrs: Mapping[str, Any] = MappingProxyType({})) -> int:
     """How many operands a command of this op reads."""
     flat = {"conv": 2, "depthwise": 2, "conv_transpose": 2, "avg_pool": 1, "lut": 1, "attention": 1}
-    flat |= {"softmax": 1, "layer_norm": 1, "fx_lut": 1, "fp16_linear": 2, "custom": 1}
+    flat |= {"softmax": 1, "layer_norm": 1, "fx_layer_norm": 1, "fx_lut": 1, "fp16_linear": 2, "custom": 1}
     return tensor_reads(op, attrs) + flat.get(narrow(op), 0) + (1 if attrs.get("act") else 0)
 
 
@@ -113,7 +113,7 @@ def number_bytes(op: str, read: int, attrs: Mapping[str, Any] = MappingProxyType
         return 1
     if op == "wide_lut":
         return 2 * in_bytes(attrs)
-    if narrow(op) in ("avg_pool", "layer_norm", "fx_lut"):
+    if narrow(op) in ("avg_pool", "layer_norm", "fx_layer_norm", "fx_lut"):
         return 4
     if op == "fp16_linear":
         return 2 if read == 1 else 4

@@ -33,6 +33,7 @@ OPERANDS: Mapping[str, tuple[int, bool]] = MappingProxyType(
         "custom": (1, False),
         "wide_requantize": (1, False), "wide_lut": (1, False), "wide_avg_pool": (1, False),
         "softmax": (1, False), "layer_norm": (1, False), "arg_max": (1, False),
+        "fx_softmax": (1, False), "fx_layer_norm": (1, False),
         "fx_add": (2, False), "fx_mul": (2, False), "fx_requantize": (1, False), "fx_quantize": (1, False),
         "fx_dequantize": (1, False), "fx_lut": (1, False), "fx_from_fp16": (1, False), "fp16_from_fx": (1, False),
         "fp16_linear": (1, False),
@@ -165,7 +166,7 @@ def _constant_bytes(program: Program, layer: Layer) -> list[int]:
         return [a["count"]]
     if layer.op == "lut":
         return [256 * (cin if a["per_channel"] else 1)]
-    if layer.op == "layer_norm":
+    if layer.op in ("layer_norm", "fx_layer_norm"):
         return [cout * PAIR_BYTES]
     if layer.op == "wide_lut":
         return [WIDE_TABLE_BYTES[in_bytes(a)]]

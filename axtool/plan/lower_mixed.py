@@ -20,6 +20,7 @@ from axtool.plan.chains import Chain, chain_from, data_of, swallow
 from axtool.plan.layout import FIRST, LAST, axes_of
 from axtool.plan.lower_activation import clamp_of
 from axtool.plan.lower_builder import Builder, spatial
+from axtool.plan.lower_fx_rows import lower_fx_layer_norm, lower_fx_softmax
 from axtool.plan.lower_wide import as_bytes
 from axtool.types import BYTES, Kind, Layout, QFormat, Site
 
@@ -203,6 +204,7 @@ def _bits(b: Builder, tensor: str) -> int:
 Lowering = Callable[[Builder, Site], None]
 FX32: Mapping[str, Lowering] = MappingProxyType(
     {**dict.fromkeys(UNARY, lower_function), "Add": lower_sum, "Sub": lower_sum, "Mul": lower_product}
+    | {"Softmax": lower_fx_softmax, "LayerNormalization": lower_fx_layer_norm}
 )
 FP16: Mapping[str, Lowering] = MappingProxyType(
     {

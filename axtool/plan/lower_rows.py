@@ -38,12 +38,11 @@ def lower_layer_norm(b: Builder, site: Site) -> None:
     x = b.read(site.inputs[0], layout)
     end = ending(b, site, mac=False)
     channels = b.tensors[x].numbers[2]
-    gamma, beta = (_of_channels(site, at, channels) for at in (1, 2))
-    pairs, f = affine_pairs(gamma, beta, end.format.scale[0], channels)
+    pairs, f = affine_pairs(*affine_of(site, channels), end.format.scale[0], channels)
     table = b.constant(f"{end.out}/affine", pairs)
     attrs = {
         "f": f, "out_zp": end.format.zero_point[0], "lo": end.lo, "hi": end.hi,
-        **epsilon_fields(site.attrs["epsilon"], b.tensors[x].format.scale[0], channels), "form": _form(b),
+        **epsilon_fields(site.attrs["epsilon"], b.tensors[x].format.scale[0], channels), "form": norm_form(b),
     }  # fmt: skip
     b.make("layer_norm", (x, table), site, attrs, layout, end.out, end.origin)
 
@@ -60,14 +59,14 @@ def lower_arg_max(b: Builder, site: Site) -> None:
     b.make("arg_max", (x,), site, attrs, layout if site.attrs["keepdims"] else LAST, fmt=WHOLE)
 
 
-def _form(b: Builder) -> int:
+def norm_form(b: Builder) -> int:
     """How a layer_norm finds mean and 1 / sigma, by the optimisations that are on."""
     log_root, narrow_mean = "log-sigma" not in b.without, "int32-mean" not in b.without
     return LOG_ROOT * log_root + NARROW_MEAN * narrow_mean
 
 
-def _of_channels(site: Site, at: int, channels: int) -> NDArray[np.float64]:
-    """The scale (input 1) or the bias (input 2, zeros where there is none) of each channel."""
-    name = site.inputs[at] if at < len(site.inputs) else ""
-    values = np.asarray(site.constants[name] if name else 0.0, np.float64)
-    return np.broadcast_to(values.reshape(-1), (channels,))
+def affine_of(site: Site, channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The scale (input 1) and the bias (input 2, zeros where there is none) of each channel."""
+    names = [*site.inputs[1:3], ""][:2]
+    values = [np.asarray(site.constants[name] if name else 0.0, np.float64).reshape(-1) for name in names]
+    return np.broadcast_to(values[0], (channels,)), np.broadcast_to(values[1], (channels,))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from axtool.ops.elements import out_bytes
+from axtool.ops.encoding import SPREAD_ROWS
 from axtool.ops.reference_rows import LOG_ROOT, NARROW_MEAN
 from axtool.target import Array
 from axtool.timing.array import array_fills
@@ -46,7 +47,7 @@ def row_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs: Map
     if layer.op == "arg_max":  # a box of the flat form has pixels in its channels
         pixels = tile.h * tile.w * tile.n // out_bytes(layer.attrs)
         return ceil(pixels / (array.rows * array.columns)) * channels * (COMPARE + ADD)
-    if layer.op == "softmax":
+    if layer.op in ("softmax", "fx_softmax"):
         return array_fills(array, tile.h, tile.w) * channels * sum(softmax_parts(layer.attrs["form"], costs).values())
     return norm_tiles(tile, channels, array) * sum(layer_norm_parts(layer.attrs["form"], costs, array).values())
 
@@ -56,9 +57,10 @@ def relayout_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs
 
     The layers beside a layer_norm have a token in each element.
     """
-    if layer.op == "softmax":
+    if layer.op not in SPREAD_ROWS:
         return 0.0
-    return 2 * norm_tiles(tile, channels, array) * costs["copy_per_kib"] * array.rows * array.columns / KIB
+    size = out_bytes(layer.attrs)
+    return 2 * norm_tiles(tile, channels, array) * costs["copy_per_kib"] * size * array.rows * array.columns / KIB
 
 
 def norm_tiles(tile: Tile, channels: int, array: Array) -> int:

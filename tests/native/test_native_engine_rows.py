@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from axtool.ops.boxes import Job
 from axtool.ops.encoding import OPCODES, ragged
 from axtool.ops.exponential import exp_table
+from axtool.ops.reference_fx_rows import fx_affine
 from axtool.ops.reference_rows import affine_pairs, epsilon_fields
 from axtool.sim.engine import open_engine
 from axtool.types import Tile
@@ -18,9 +19,10 @@ from tests.ops.cases import random_case, random_tile
 
 LENGTHS = (1, 3, 7, 17, 33, 64, 65, 100, 256, 1000)
 LAYER = {"softmax": [2**30, 24, 0, -128, 127, 1], "layer_norm": [29, 0, -128, 127, 2**30, -20, 3]}
+LAYER |= {"fx_softmax": [24, 30, 1, 4, 4], "fx_layer_norm": [31, 2**30, -20, 3, 4, 4]}
 
 
-@pytest.mark.parametrize("op", ["softmax", "layer_norm", "arg_max"])
+@pytest.mark.parametrize("op", ["softmax", "layer_norm", "arg_max", "fx_softmax", "fx_layer_norm"])
 @EXAMPLES
 @given(data=st.data())
 def test_row_ops_have_the_bytes_of_the_reference(op: str, data: st.DataObject) -> None:
@@ -43,6 +45,25 @@ def test_rows_of_every_length_are_summed_whole(length: int) -> None:
     attrs = {"m": 255 << 23, "f": 23, "out_zp": -128, "lo": -128, "hi": 127, "form": 1}
     for scale in (0.001, 0.1, 3.0):
         same_bytes(Job("softmax", dims, dims, attrs, Tile(0, 0, 0, *dims)), Memory(1), {1: exp_table(scale)})
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("form", range(4))
+def test_rows_of_fx32_are_summed_whole(length: int, form: int) -> None:
+    rng = np.random.default_rng(length)
+    pairs, shift = fx_affine(rng.normal(1, 0.3, length), rng.normal(0, 1, length), 28, length)
+    dims = (2, 5, length * 4)
+    norm = {"shift": shift, **epsilon_fields(1e-5, 2.0**-24, length), "form": form, "x_bytes": 4, "out_bytes": 4}
+    for at, fill in enumerate(
+        (rng.integers(-(2**31), 2**31, 997), rng.integers(-9, 9, 997), rng.normal(0, 2**24, 997))
+    ):
+        memory = Memory(at)
+        memory.fill = fill.astype("<i4").view(np.uint8)
+        same_bytes(Job("fx_layer_norm", dims, dims, norm, Tile(0, 0, 0, *dims)), memory, {1: pairs})
+        attrs = {"f_x": 24, "f": 30 + at % 2, "form": form % 2, "x_bytes": 4, "out_bytes": 4}
+        memory = Memory(at)
+        memory.fill = fill.astype("<i4").view(np.uint8)
+        same_bytes(Job("fx_softmax", dims, dims, attrs, Tile(0, 0, 0, *dims)), memory, {})
 
 
 @pytest.mark.parametrize("length", [*LENGTHS, 15, 16, 31, 150])
@@ -75,6 +96,9 @@ def test_the_longest_row_is_summed_without_loss() -> None:
         ("layer_norm", 0, 30, "f 30 is not 0..29|want 0..29"),
         ("layer_norm", 4, 5, "number of 31 bits"),
         ("layer_norm", 5, 5000, "number of 31 bits"),
+        ("fx_layer_norm", 0, 63, "shift 63 is not|want 0..62"),
+        ("fx_layer_norm", 4, 2, "x_bytes 2 is not|numbers of 4 bytes"),
+        ("fx_softmax", 0, 32, "f_x 32 is not 0..31|want 0..31"),
     ],
 )
 @pytest.mark.parametrize("engine", ["reference", "native"])

@@ -15,6 +15,7 @@ from axtool.ops.encoding import MAC_OPS, PRODUCTS, window_of
 from axtool.ops.exponential import exp_table, iterated_exp_table
 from axtool.ops.legal_mixed import NUMBER_BYTES
 from axtool.ops.packing import fold_bias, outputs_first, pack_conv_weights, pack_depthwise, pack_params
+from axtool.ops.reference_fx_rows import fx_affine
 from axtool.ops.reference_rows import affine_pairs, epsilon_fields
 from axtool.types import Tile
 
@@ -59,7 +60,7 @@ def random_case(op: str, seed: int) -> Case:
         from tests.ops.custom_cases import custom_case
 
         return custom_case(Dice(op, seed))
-    if op in NUMBER_BYTES:
+    if op in NUMBER_BYTES and op not in _MAKERS:
         from tests.ops.mixed_cases import mixed_case
 
         return mixed_case(op, seed)
@@ -282,6 +283,29 @@ def _layer_norm(d: Dice) -> Case:
     return Case(d.op, dims, dims, attrs, (_narrow_rows(d, dims), pairs.reshape(-1)))
 
 
+def _fx_softmax(d: Dice) -> Case:
+    dims, f_x = d.dims(), d.between(0, 31)
+    x = d.rng.normal(0, 2.0 ** min(d.between(f_x - 3, f_x + 4), 29), dims)
+    attrs = {"f_x": f_x, "f": d.between(20, 31), "form": d.between(0, 1), "x_bytes": 4, "out_bytes": 4}
+    return _fx_rows(d, x, attrs)
+
+
+def _fx_layer_norm(d: Dice) -> Case:
+    dims, bits = d.dims(), d.between(10, 28)
+    gamma, beta = d.rng.normal(1, 0.3, dims[2]), d.rng.normal(0, d.pick((0, 0.5, 20)), dims[2])
+    pairs, shift = fx_affine(gamma, beta, d.between(10, 29), dims[2])
+    x = d.rng.normal(d.pick((0.0, 2.0**27)), 2.0 ** d.between(0, 29), dims)
+    epsilon = epsilon_fields(float(d.pick((0, 1e-5, 1.0, 1e9))), 2.0**-bits, dims[2])
+    return _fx_rows(d, x, {"shift": shift, **epsilon, "form": d.between(0, 3), "x_bytes": 4, "out_bytes": 4}, pairs)
+
+
+def _fx_rows(d: Dice, x: NDArray[np.float64], attrs: dict[str, Any], *flat: NDArray[Any]) -> Case:
+    """Numbers of fx32 as they lie in memory; now and then the ends of what they hold."""
+    whole = np.where(d.rng.random(x.shape) < 0.02, d.pick((-(2.0**31), 2.0**31 - 1)), x)
+    stored = np.clip(whole, -(2.0**31), 2.0**31 - 1).astype("<i4").view(np.int8)
+    return Case(d.op, stored.shape, stored.shape, attrs, (stored, *(values.reshape(-1) for values in flat)))
+
+
 def _arg_max(d: Dice) -> Case:
     (h, w, c), size, flat = d.dims(), d.pick((1, 1, 2, 4)), d.between(0, 1)
     spread = d.pick((2, 5, 100))
@@ -318,4 +342,6 @@ _MAKERS = {
     "softmax": _softmax,
     "layer_norm": _layer_norm,
     "arg_max": _arg_max,
+    "fx_softmax": _fx_softmax,
+    "fx_layer_norm": _fx_layer_norm,
 }

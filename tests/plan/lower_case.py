@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from axtool.graph.functions import attach
 from axtool.graph.sites import sites_of
-from axtool.ops.arithmetic import quantize_host
 from axtool.ops.boxes import Box, Job, flat_tile, whole
 from axtool.ops.encoding import dims_of
 from axtool.ops.limits import why_not
 from axtool.ops.reference import compute
-from axtool.ops.storing import to_reals
+from axtool.ops.storing import to_numbers, to_reals
 from axtool.plan.check_program import verify_program
 from axtool.plan.layout import axes_of
 from axtool.plan.lower import lower
@@ -137,7 +136,7 @@ def run_whole(program: Program, feeds: Feeds) -> Feeds:
 def quantized(program: Program, feeds: Feeds) -> Stored:
     """The inputs as the device stores them, (h, w, c) in bytes."""
     described = {name: program.tensors[name] for name in program.inputs}
-    return {name: as_bytes(quantize_host(to_stored(feeds[name], t), t.format)[0]) for name, t in described.items()}
+    return {name: as_bytes(to_numbers(to_stored(feeds[name], t), t.format)[0]) for name, t in described.items()}
 
 
 def whole_values(program: Program, feeds: Feeds) -> Stored:

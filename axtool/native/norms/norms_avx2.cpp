@@ -82,6 +82,69 @@ void normalize(const NormRow &r, int64_t n, const int8_t *x, const int32_t *pair
   for (; i < n; ++i) y[i] = normalized(r, x[i], pairs + 2 * i);
 }
 
+void fx_moments(int64_t n, const int32_t *x, FxMoments *found) {
+  __m256i sum = _mm256_setzero_si256(), low = _mm256_set1_epi32(INT32_MAX), high = _mm256_set1_epi32(INT32_MIN);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256i v = _mm256_loadu_si256((const __m256i *)(x + i));
+    low = _mm256_min_epi32(low, v), high = _mm256_max_epi32(high, v);
+    sum = _mm256_add_epi64(sum, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)));
+    sum = _mm256_add_epi64(sum, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
+  }
+  alignas(32) int64_t sums[4];
+  alignas(32) int32_t lows[8], highs[8];
+  _mm256_store_si256((__m256i *)sums, sum);
+  _mm256_store_si256((__m256i *)lows, low), _mm256_store_si256((__m256i *)highs, high);
+  FxMoments m{sums[0] + sums[1] + sums[2] + sums[3], INT32_MAX, INT32_MIN};
+  for (int32_t v : lows) m.low = v < m.low ? v : m.low;
+  for (int32_t v : highs) m.high = v > m.high ? v : m.high;
+  fx_add_moments(n - i, x + i, &m);
+  *found = m;
+}
+
+// Deviations of four numbers, in the low halves of 64-bit lanes: what a shift by at most 32 puts there needs no sign.
+__m256i fx_four(const FxNormRow &r, const int32_t *x) {
+  const __m256i v = _mm256_cvtepi32_epi64(_mm_loadu_si128((const __m128i *)x));
+  const __m256i d = _mm256_sub_epi64(_mm256_mul_epi32(v, _mm256_set1_epi64x(r.count)), _mm256_set1_epi64x(r.sum));
+  return r.up >= 0 ? _mm256_sll_epi64(d, _mm_cvtsi32_si128(r.up)) : _mm256_srl_epi64(d, _mm_cvtsi32_si128(-r.up));
+}
+
+int64_t fx_squares(const FxNormRow &r, int64_t n, const int32_t *x) {
+  __m256i total = _mm256_setzero_si256();
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const __m256i d = _mm256_srai_epi32(fx_four(r, x + i), 7);
+    total = _mm256_add_epi64(total, _mm256_mul_epi32(d, d));
+  }
+  alignas(32) int64_t totals[4];
+  _mm256_store_si256((__m256i *)totals, total);
+  return fx_add_squares(r, n - i, x + i, totals[0] + totals[1] + totals[2] + totals[3]);
+}
+
+// A shift of 64 bits to the right keeps the sign by an offset: |t * factor| and the half are below 2^62 together.
+void fx_normalize(const FxNormRow &r, int64_t n, const int32_t *x, const int32_t *pairs, int32_t *y) {
+  const int64_t offset = int64_t(1) << 62;
+  const __m256i add = _mm256_set1_epi64x(offset + ((int64_t(1) << r.shift) >> 1));
+  const __m256i back = _mm256_set1_epi64x(offset >> r.shift), half = _mm256_set1_epi64x(1 << 28);
+  const __m256i inverse = _mm256_set1_epi64x(r.inverse), one = _mm256_set1_epi64x(1);
+  const __m256i most = _mm256_set1_epi64x(INT32_MAX), least = _mm256_set1_epi64x(INT32_MIN);
+  const __m128i shift = _mm_cvtsi32_si128(r.shift);
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    __m256i t = _mm256_mul_epi32(fx_four(r, x + i), inverse);
+    t = _mm256_srli_epi64(_mm256_add_epi64(t, half), 29);
+    const __m256i pair = _mm256_loadu_si256((const __m256i *)(pairs + 2 * i));
+    __m256i v = _mm256_add_epi64(_mm256_mul_epi32(t, pair), add);
+    v = _mm256_sub_epi64(_mm256_srl_epi64(v, shift), back);
+    v = _mm256_add_epi64(v, _mm256_mul_epi32(_mm256_srli_epi64(pair, 32), one));  // the offsets with their signs
+    v = _mm256_blendv_epi8(v, most, _mm256_cmpgt_epi64(v, most));
+    v = _mm256_blendv_epi8(v, least, _mm256_cmpgt_epi64(least, v));
+    v = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+    _mm_storeu_si128((__m128i *)(y + i), _mm256_castsi256_si128(v));
+  }
+  for (; i < n; ++i) y[i] = fx_normalized(r, x[i], pairs + 2 * i);
+}
+
 // Sixteen at a time; the last sixteen may overlap those in front. Unsigned and upside down the largest is the smallest,
 // which one instruction finds among eight words: of each pair of bytes the smaller, in the low half.
 int32_t largest(int64_t n, const int8_t *x) {
@@ -100,7 +163,7 @@ int32_t largest(int64_t n, const int8_t *x) {
 
 }  // namespace
 
-const NormLoops norms_avx2 = {"avx2", moments, normalize, largest};
+const NormLoops norms_avx2 = {"avx2", moments, normalize, fx_moments, fx_squares, fx_normalize, largest};
 
 }  // namespace axtool
 #endif

@@ -50,6 +50,45 @@ void normalize(const NormRow &r, int64_t n, const int8_t *x, const int32_t *pair
   for (; i < n; ++i) y[i] = normalized(r, x[i], pairs + 2 * i);
 }
 
+void fx_moments(int64_t n, const int32_t *x, FxMoments *found) {
+  int64x2_t sum = vdupq_n_s64(0);
+  int32x4_t low = vdupq_n_s32(INT32_MAX), high = vdupq_n_s32(INT32_MIN);
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const int32x4_t v = vld1q_s32(x + i);
+    sum = vpadalq_s32(sum, v), low = vminq_s32(low, v), high = vmaxq_s32(high, v);
+  }
+  FxMoments m{vaddvq_s64(sum), vminvq_s32(low), vmaxvq_s32(high)};
+  fx_add_moments(n - i, x + i, &m);
+  *found = m;
+}
+
+int32x2_t fx_two(const FxNormRow &r, const int32_t *x) {
+  const int64x2_t d = vsubq_s64(vmull_s32(vld1_s32(x), vdup_n_s32(int32_t(r.count))), vdupq_n_s64(r.sum));
+  return vmovn_s64(vshlq_s64(d, vdupq_n_s64(r.up)));
+}
+
+int64_t fx_squares(const FxNormRow &r, int64_t n, const int32_t *x) {
+  int64x2_t total = vdupq_n_s64(0);
+  int64_t i = 0;
+  for (; i + 2 <= n; i += 2) {
+    const int32x2_t d = vshr_n_s32(fx_two(r, x + i), 7);
+    total = vmlal_s32(total, d, d);
+  }
+  return fx_add_squares(r, n - i, x + i, vaddvq_s64(total));
+}
+
+void fx_normalize(const FxNormRow &r, int64_t n, const int32_t *x, const int32_t *pairs, int32_t *y) {
+  int64_t i = 0;
+  for (; i + 2 <= n; i += 2) {
+    const int32x2_t t = vrshrn_n_s64(vmull_s32(fx_two(r, x + i), vdup_n_s32(r.inverse)), 29);
+    const int32x2x2_t pair = vld2_s32(pairs + 2 * i);
+    const int64x2_t scaled = vrshlq_s64(vmull_s32(t, pair.val[0]), vdupq_n_s64(-r.shift));
+    vst1_s32(y + i, vqmovn_s64(vaddw_s32(scaled, pair.val[1])));
+  }
+  for (; i < n; ++i) y[i] = fx_normalized(r, x[i], pairs + 2 * i);
+}
+
 // Sixteen at a time; the last sixteen may overlap those in front.
 int32_t largest(int64_t n, const int8_t *x) {
   if (n < 16) return first_largest(n, x);
@@ -60,7 +99,7 @@ int32_t largest(int64_t n, const int8_t *x) {
 
 }  // namespace
 
-const NormLoops norms_neon = {"neon", moments, normalize, largest};
+const NormLoops norms_neon = {"neon", moments, normalize, fx_moments, fx_squares, fx_normalize, largest};
 
 }  // namespace axtool
 #endif

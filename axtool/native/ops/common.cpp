@@ -13,7 +13,7 @@ const OpInfo &op_info(Op op) {
       &resize_linear_op, &lut_op,  &transpose_op,      &reshape_op,       &depth_to_space_op, &space_to_depth_op,
       &wide_conv_op, &wide_depthwise_op, &wide_add_op, &wide_mul_op,     &wide_requantize_op, &wide_lut_op,
       &wide_avg_pool_op, &matmul_op, &attention_op,    &softmax_op,       &layer_norm_op,    &arg_max_op,
-      &fx_add_op,
+      &fx_softmax_op, &fx_layer_norm_op, &fx_add_op,
       &fx_mul_op,     &fx_requantize_op, &fx_quantize_op, &fx_dequantize_op, &fx_lut_op,     &fx_from_fp16_op,
       &fp16_from_fx_op, &fp16_linear_op, &fp16_matmul_op, &fp16_attention_op, &custom_op};
   return *table[size_t(op)];
@@ -84,6 +84,7 @@ int number_bytes(const Layer &layer, int read) {
   switch (layer.op) {
     case Op::avg_pool:
     case Op::wide_avg_pool:
+    case Op::fx_layer_norm:
     case Op::layer_norm: return 4;
     case Op::attention:
     case Op::softmax: return 2;
