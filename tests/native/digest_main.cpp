@@ -280,10 +280,73 @@ static void row(Case &c, Op op) {
   c.read_numbers(pairs);
 }
 
+// ---- fx32 and fp16: random bytes are numbers of either -----------------------------------------------------------------
+
+static void read_fx(Case &c, const Dims &d, int64_t bytes) {
+  const int memory = int(c.r.in(0, 1));
+  const int64_t pixel = d.c * bytes + c.r.of({0, 0, 4, 64});
+  c.add_view(stored(d, bytes), memory, pixel, 8), ++c.reads;
+}
+
+static std::vector<uint16_t> halves(Random &r, int64_t count) {
+  std::vector<uint16_t> made(static_cast<size_t>(count));
+  for (uint16_t &v : made) v = uint16_t(r.next() & 0x83ff) | uint16_t(r.in(8, 16) << 10);
+  return made;
+}
+
+static void linear(Case &c, const Dims &in) {
+  Random &r = c.r;
+  const Dims out{in.h, in.w, channels(r)};
+  const int64_t x_bytes = r.of({1, 2, 4}), out_bytes = r.of({2, 4}), rows = r.in(0, 1) ? in.h * in.w : 1;
+  const int64_t blocks = (out.c + 15) / 16, zp = x_bytes == 1 ? byte(r) : 0;
+  begin(c, Op::fp16_linear, stored(in, x_bytes), stored(out, out_bytes));
+  c.put({zp, mantissa(r), r.in(-2, 8), r.in(16, 31), r.in(0, 31), r.in(0, 1), rows, x_bytes, out_bytes});
+  if (x_bytes == 2) {  // by itself: most random halves are too large for a sum
+    const int64_t offset = c.add_view(stored(in, 2), 0, in.c * 2, 0);
+    const std::vector<uint16_t> x = halves(r, in.h * in.w * in.c);
+    memcpy(c.ext.data() + offset, x.data(), x.size() * 2), ++c.reads;
+  } else {
+    read_fx(c, in, x_bytes);
+  }
+  c.read_numbers(halves(r, blocks * in.c * 16));
+  std::vector<float> bias(size_t(blocks * rows * 16));
+  for (float &v : bias) v = float(r.in(-9999, 9999)) / 64;
+  c.read_numbers(bias);
+}
+
+static void mixed(Case &c, Op op) {
+  Random &r = c.r;
+  const Dims d = dims(r), b{r.in(0, 1) ? d.h : 1, r.in(0, 1) ? d.w : 1, r.in(0, 1) ? d.c : 1};
+  if (op == Op::fp16_linear) return linear(c, d);
+  const bool two = op == Op::fx_add || op == Op::fx_mul, any = op == Op::fx_quantize, from = op == Op::fx_dequantize;
+  const int64_t x_bytes = op == Op::fx_from_fp16 ? 2 : from ? r.in(1, 2) : 4;
+  const int64_t out_bytes = op == Op::fp16_from_fx ? 2 : any ? r.in(1, 2) : 4;
+  const int64_t half = int64_t(1) << (8 * out_bytes - 1), lo = r.of({-half, -half, -77}), hi = half - 1;
+  begin(c, op, stored(d, x_bytes), stored(d, out_bytes));
+  if (two) c.put({d.h, d.w, d.c, b.h, b.w, b.c});
+  if (op == Op::fx_add) c.put({r.in(-3, 5), r.in(-3, 5), lo, hi, r.in(0, 1)});
+  if (op == Op::fx_mul) c.put({r.in(-4, 62), lo, hi});
+  if (op == Op::fx_requantize) c.put({r.in(-30, 33), lo, hi});
+  if (any) c.put({mantissa(r), r.in(0, 40), r.in(0, 24), zero_point(r, out_bytes), lo, hi});
+  if (from) c.put({zero_point(r, x_bytes), mantissa(r), r.in(-8, 12)});
+  const int64_t interval = r.in(0, 20);
+  if (op == Op::fx_lut) c.put({-(int64_t(1) << (11 + interval)), interval});
+  if (op == Op::fx_from_fp16 || op == Op::fp16_from_fx) c.put({r.in(0, 31)});
+  if (two) c.put({4});
+  c.put({x_bytes, out_bytes});
+  read_fx(c, d, x_bytes);
+  if (two) read_fx(c, b, 4);
+  if (op != Op::fx_lut) return;
+  std::vector<int32_t> points((1 << 12) + 1);
+  for (int32_t &v : points) v = int32_t(r.next());
+  c.read_numbers(points);
+}
+
+static bool is_mixed(Op op) { return op >= Op::fx_add && op <= Op::fp16_linear; }
 static bool is_wide(Op op) { return op >= Op::wide_conv && op <= Op::wide_avg_pool; }
 static bool is_row(Op op) { return op == Op::softmax || op == Op::layer_norm || op == Op::arg_max; }
-// Ops of int8 and int16, and those of rows, have random cases here.
-static bool has_cases(Op op) { return op <= Op::wide_avg_pool || is_row(op); }
+// Ops of int8 and int16, of rows, and of fx32 and fp16 have random cases here.
+static bool has_cases(Op op) { return op <= Op::wide_avg_pool || is_row(op) || is_mixed(op); }
 
 static Case make_case(Random &r, Op op) {
   Case c{r, {}, {}, 0, 0, {}, {}, {}};
@@ -291,6 +354,7 @@ static Case make_case(Random &r, Op op) {
   else if (op == Op::wide_add || op == Op::wide_mul) wide_two(c, op);
   else if (is_wide(op)) wide_one(c, op);
   else if (is_row(op)) row(c, op);
+  else if (is_mixed(op)) mixed(c, op);
   else if (op <= Op::conv_transpose) mac(c, op);
   else if (op == Op::add || op == Op::mul) two(c, op);
   else if (op == Op::max_pool || op == Op::avg_pool) pool(c, op);
@@ -338,7 +402,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; ++i) {
       Case c = make_case(r, Op(op));
       const bool numbers = Op(op) <= Op::conv_transpose || Op(op) == Op::avg_pool || Op(op) == Op::lut ||
-                           is_row(Op(op));
+                           is_row(Op(op)) || Op(op) == Op::fx_lut || Op(op) == Op::fp16_linear;
       const bool wide_numbers = Op(op) == Op::wide_conv || Op(op) == Op::wide_depthwise || Op(op) == Op::wide_lut || Op(op) == Op::wide_avg_pool;
       if (!numbers && !wide_numbers) fill(c, r);
       else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());
