@@ -1,9 +1,9 @@
-// AVX2: pairs of int16 by one vpmaddwd, floats by fused multiply-adds.
+// AVX2 and F16C: pairs of int16 by one vpmaddwd, floats by fused multiply-adds.
 #include "products_loops.h"
 #include "products_powers.h"
 
-#if defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "products_avx2_powers.h"
 
 namespace axtool {
 namespace {
@@ -32,7 +32,7 @@ struct Avx2Floats {
 
 }  // namespace
 const Products products_avx2 = {all_shorts<Avx2Shorts>, all_floats<Avx2Floats>, row_exponentials<Avx2Shorts>,
-                                widen_halves, row_powers};
+                                widen_avx2, row_powers_avx2};
 }  // namespace axtool
 #else
 namespace axtool {
