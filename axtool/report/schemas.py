@@ -129,6 +129,7 @@ class CompileBody(Document):
     model: str
     stages: list[CompiledStage]
     nodes: Placed
+    regions: dict[str, int] = Field(description="Of a transformer: how many linears, attention and other blocks.")
     macs: Placed
     preparation: dict[str, Any] | None = Field(description="Of pictures, with the values that have an effect.")
     preprocess: str = Field(description="The file of the user's own function; empty without one.")

@@ -1,5 +1,6 @@
 """The rewrites of transformers fire on every style of export, and the numbers stay: a table says where."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from axtool.graph.functions import attach
 from axtool.graph.load import load_model
-from axtool.graph.passes import clean
+from axtool.graph.passes import FUSE_PROJECTIONS, PASSES, clean
 from axtool.graph.passes.checking import random_feeds
 from axtool.graph.passes.fuse_projections import fuse_projections
 from axtool.graph.passes.work import Work
@@ -58,7 +59,7 @@ def test_the_numbers_stay(name: str) -> None:
 
 
 def test_streams_of_a_sequence_first_model_are_tokens_in_rows() -> None:
-    model = cleaned(detr(), takes=TAKES).model
+    model = clean(detr(), takes=TAKES).model
     shapes = {site.shapes[site.outputs[0]] for site in sites_of(model) if site.op in ("MatMul", "LayerNormalization")}
     assert {len(shape) for shape in shapes} == {3}
     assert {shape[0] for shape in shapes} == {1}
@@ -66,18 +67,18 @@ def test_streams_of_a_sequence_first_model_are_tokens_in_rows() -> None:
 
 
 def test_a_feed_forward_block_is_two_gemms_on_rows_of_tokens() -> None:
-    gemms = [site for site in sites_of(cleaned(bert(), takes=TAKES).model) if site.op == "Gemm"]
+    gemms = [site for site in sites_of(clean(bert(), takes=TAKES).model) if site.op == "Gemm"]
     assert [site.shapes[site.outputs[0]] for site in gemms] == [(6, 32), (6, 16)] * 2
     assert all(len(site.constants) == 2 for site in gemms)  # weights and bias
 
 
 def test_a_constant_query_is_an_operand_of_its_block() -> None:
-    blocks = [site for site in sites_of(cleaned(detr(), takes=TAKES).model) if site.op == "Attention"]
+    blocks = [site for site in sites_of(clean(detr(), takes=TAKES).model) if site.op == "Attention"]
     assert [site.inputs[0] in site.constants for site in blocks] == [False, True, False, False]
 
 
 def test_a_mask_that_the_caller_feeds_reaches_every_block() -> None:
-    blocks = [site for site in sites_of(cleaned(bert(), takes=TAKES).model) if site.op == "Attention"]
+    blocks = [site for site in sites_of(clean(bert(), takes=TAKES).model) if site.op == "Attention"]
     assert len({site.inputs[3] for site in blocks}) == 1
     assert all(site.shapes[site.inputs[3]] == (1, 1, 1, 6) for site in blocks)
 
@@ -135,3 +136,9 @@ def test_an_export_of_a_whole_network_is_recognised_and_keeps_its_outputs(name: 
     assert (found["fuse-attention"], found["unfuse-gemm"], found["batch-first"], *counts) == WHOLE[name]
     for old, new in zip(before, run(attach(result.model), **feeds), strict=True):
         np.testing.assert_allclose(new, old, atol=EXACT * max(1.0, float(np.abs(old).max())))
+
+
+def test_the_page_on_transformers_names_every_rewrite() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "transformers.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert {*named} >= {*(step.name for step in PASSES if step.makes), FUSE_PROJECTIONS}
