@@ -1,14 +1,21 @@
 """Regions are named as the kernels of a transformer, by what they read and in which format."""
 
+import pytest
+
+from axtool.graph.front import Reading, read_front
 from axtool.graph.fuse_wished import fuse_wished
 from axtool.graph.passes import clean
-from axtool.graph.regions import counted, regions_of
+from axtool.graph.regions import count_of, counted, regions_of
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Wishes
+from axtool.quant.follow import wish_of
+from axtool.quant.recipe_file import chosen_recipe
 from axtool.report.regions import in_words
+from axtool.target_file import load_target
 from axtool.types import Precision, Site
 from tests.graph.pass_models import build, noise
 from tests.graph.transformer_models import bert, detr, segformer, vit
+from tests.shared_data import EXPORTS
 
 TAKES = ("Attention", "LayerNormalization")
 INT8: dict[str, Precision] = {}
@@ -76,3 +83,23 @@ def test_counts_are_said_in_words() -> None:
         "39 fp16 linears, 1 fp16 linear of int8, 2 cross-attentions of constant queries"
     )
     assert in_words({}) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["detr_r101_750x800_fb_opset13", "detr_r101_750x800"])
+def test_the_kernels_of_a_whole_detr_in_mixed_precision(name: str) -> None:
+    path = EXPORTS / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip("the export is not at hand")
+    target = load_target("qc-u-1d5-8mb")
+    wish = wish_of(chosen_recipe("detr-mixed", None, None, None, None), target, {})
+    front = read_front(path, target, Reading(), wish=wish)
+    assert [stage.kind for stage in front.parts.stages] == ["device"]
+    assert count_of(front.parts.stages) == {
+        "fp16 linear": 39,
+        "feed-forward block": 12,
+        "self-attention": 11,
+        "cross-attention": 5,
+        "fp16 linear of int8": 1,
+        "cross-attention of constant queries": 1,
+    }
