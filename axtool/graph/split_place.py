@@ -9,6 +9,7 @@
 3. An op without weights that only the host reads goes to the host where fewer numbers leave the device without it: the
    mean and the difference of a LayerNorm whose input the host reads as well. Nothing is rounded then but that input.
 4. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
+   The same holds for what follows a Softmax: box decoding (DFL) is computed in float32 as a whole.
 """
 
 from __future__ import annotations
@@ -81,6 +82,9 @@ def place(
     total = sum(macs(site) for site in graph.sites)
     trimmed = any(_is_core(site) for site in graph.sites)
     device = {at for at, broken in enumerate(limits) if not broken}
+    for at, share in _last_softmaxes(graph, device, total, {*wanted, *precise}).items():
+        reasons[at] = (_small_behind(share),)
+        device.discard(at)
     while True:
         kept = device & set(precise)
         tail = _tail(graph, device, kept) if trimmed else _joins(graph, device) - kept
@@ -251,6 +255,32 @@ def _small(share: float) -> Reason:
         f"A device piece behind host work holds at least {WORTH:.0%} of the multiply-accumulates.",
         f"this one holds {share:.2%}",
         "Move the host op before it to the end of the graph, or replace it.",
+    )
+
+
+def _last_softmaxes(graph: Graph, device: set[int], total: int, wanted: set[int]) -> dict[int, float]:
+    """Softmaxes with too few MACs behind them to stay on the device for, with the share that they have."""
+    found: dict[int, float] = {}
+    for at in sorted(device - wanted):
+        if graph.sites[at].op != "Softmax" or not total:
+            continue
+        behind: set[int] = set()
+        waiting = [at]
+        while waiting:
+            new = set(graph.after[waiting.pop()]) - behind
+            behind |= new
+            waiting += new
+        share = sum(macs(graph.sites[one]) for one in behind) / total
+        if 0 < share < WORTH and behind.isdisjoint(wanted):
+            found[at] = share
+    return found
+
+
+def _small_behind(share: float) -> Reason:
+    return Reason(
+        f"What follows a Softmax on the device holds at least {WORTH:.0%} of the multiply-accumulates.",
+        f"this has {share:.2%}",
+        "Nothing to do: the tail is computed in float32.",
     )
 
 

@@ -105,6 +105,20 @@ def test_box_decoding_is_the_postamble() -> None:
     assert result.stages[0].outputs == ("a",)
 
 
+def test_distances_decoded_by_a_softmax_and_a_few_macs_are_the_postamble() -> None:
+    body = f"""a = Conv{SAME}(x, w) c = Conv{SAME}(a, v) b = Conv{SAME}(c, v) r = Reshape(b, s) t = Transpose<perm = [0, 2, 1, 3]>(r)
+        p = Softmax<axis = 1>(t) y = Conv(p, bins)"""
+    result = parts(body, s=np.array([1, 2, 4, 64]), bins=np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1))
+    assert kinds(result) == ["device", "host"]
+    assert result.stages[0].outputs == ("b",)
+    assert "What follows a Softmax" in next(v for v in result.verdicts if v.op == "Softmax").reasons[0]
+
+
+def test_a_softmax_in_front_of_many_macs_stays_on_the_device() -> None:
+    result = parts(f"a = Conv{SAME}(x, w) p = Softmax<axis = 1>(a) y = Conv{SAME}(p, v)")
+    assert kinds(result) == ["device"]
+
+
 @pytest.mark.parametrize("activation", ["Relu", "LeakyRelu", "HardSwish", "Elu", "Softplus"])
 def test_an_activation_right_behind_a_mac_op_stays_on_the_device(activation: str) -> None:
     assert kinds(parts(f"a = Conv{SAME}(x, w) y = {activation}(a)")) == ["device"]
