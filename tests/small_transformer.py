@@ -17,7 +17,7 @@ name: mixed
 recipes: [{method: minmax, bias: none}]
 refine: []
 layers:
-  - {match: {op: [Add, Relu, Sigmoid]}, format: fx32}
+  - {match: {op: [Add, LayerNormalization, Relu, Sigmoid]}, format: fx32}
   - {match: {op: [Conv, MatMul, Attention]}, format: fp16}
   - {match: {op: Add, after: MatMul}, format: fp16}
   - {match: {name: ['class*', 'box*'], op: Add}, format: fx32}
