@@ -342,11 +342,50 @@ static void mixed(Case &c, Op op) {
   c.read_numbers(points);
 }
 
+// ---- products of two activations --------------------------------------------------------------------------------------
+
+// A tensor of fp16 numbers whose sums stay finite.
+static void read_halves(Case &c, const Dims &d) {
+  const int64_t offset = c.add_view(stored(d, 2), 0, d.c * 2, 0);
+  const std::vector<uint16_t> x = halves(c.r, d.h * d.w * d.c);
+  memcpy(c.ext.data() + offset, x.data(), x.size() * 2), ++c.reads;
+}
+
+static void product(Case &c, Op op) {
+  Random &r = c.r;
+  const bool fp16 = op == Op::fp16_matmul || op == Op::fp16_attention;
+  const int64_t bytes = fp16 ? 2 : 1, out_bytes = fp16 ? r.of({2, 4}) : 1, length = r.in(1, 70), keys = r.in(1, 70);
+  auto read = [&](const Dims &d) { fp16 ? read_halves(c, d) : c.read(d); };
+  if (op == Op::matmul || op == Op::fp16_matmul) {
+    const int64_t h = r.in(1, 3), k = channels(r), turned = r.in(0, 1);
+    const Dims b{r.in(0, 1) ? h : 1, turned ? keys : k, turned ? k : keys};
+    begin(c, op, stored({h, length, k}, bytes), stored({h, length, keys}, out_bytes));
+    c.put({b.h, b.w, b.c, turned});
+    if (fp16) c.put({r.in(0, 24), 2, 2, out_bytes});
+    else c.put({byte(r), byte(r), mantissa(r), r.in(31, 31), byte(r), -128, 127});
+    return read({h, length, k}), read(b);
+  }
+  const int64_t heads = r.of({1, 2, 3, 8}), depth = heads * r.in(1, 33), made = heads * r.in(1, 33), mask = r.in(0, 2);
+  begin(c, op, stored({1, length, depth}, bytes), stored({1, length, made}, out_bytes));
+  c.put({heads, keys, mask});
+  if (fp16) c.put({0x3e800000, r.in(0, 31), r.in(0, 24), r.in(0, 1), 2, out_bytes});  // a quarter
+  else c.put({byte(r), byte(r), mantissa(r) >> 9, 31, byte(r), byte(r), mantissa(r), r.in(20, 31), byte(r), mantissa(r), 31, byte(r), 1});
+  read({1, length, depth}), read({1, keys, depth}), read({1, keys, made});
+  if (mask) read({1, mask == 2 ? length : 1, keys});
+  if (fp16) return;
+  std::vector<uint16_t> table(256);
+  for (size_t d = 0; d < table.size(); ++d) table[d] = uint16_t(d < 100 ? 4096 - d * 40 : 0);
+  c.read_numbers(table);
+}
+
+static bool is_product(Op op) {
+  return op == Op::matmul || op == Op::attention || op == Op::fp16_matmul || op == Op::fp16_attention;
+}
 static bool is_mixed(Op op) { return op >= Op::fx_add && op <= Op::fp16_linear; }
 static bool is_wide(Op op) { return op >= Op::wide_conv && op <= Op::wide_avg_pool; }
 static bool is_row(Op op) { return op == Op::softmax || op == Op::layer_norm || op == Op::arg_max; }
-// Ops of int8 and int16, of rows, and of fx32 and fp16 have random cases here.
-static bool has_cases(Op op) { return op <= Op::wide_avg_pool || is_row(op) || is_mixed(op); }
+// Ops of int8 and int16, of rows, of products, and of fx32 and fp16 have random cases here.
+static bool has_cases(Op op) { return op <= Op::wide_avg_pool || is_row(op) || is_product(op) || is_mixed(op); }
 
 static Case make_case(Random &r, Op op) {
   Case c{r, {}, {}, 0, 0, {}, {}, {}};
@@ -354,6 +393,7 @@ static Case make_case(Random &r, Op op) {
   else if (op == Op::wide_add || op == Op::wide_mul) wide_two(c, op);
   else if (is_wide(op)) wide_one(c, op);
   else if (is_row(op)) row(c, op);
+  else if (is_product(op)) product(c, op);
   else if (is_mixed(op)) mixed(c, op);
   else if (op <= Op::conv_transpose) mac(c, op);
   else if (op == Op::add || op == Op::mul) two(c, op);
@@ -402,7 +442,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; ++i) {
       Case c = make_case(r, Op(op));
       const bool numbers = Op(op) <= Op::conv_transpose || Op(op) == Op::avg_pool || Op(op) == Op::lut ||
-                           is_row(Op(op)) || Op(op) == Op::fx_lut || Op(op) == Op::fp16_linear;
+                           is_row(Op(op)) || is_product(Op(op)) || Op(op) == Op::fx_lut || Op(op) == Op::fp16_linear;
       const bool wide_numbers = Op(op) == Op::wide_conv || Op(op) == Op::wide_depthwise || Op(op) == Op::wide_lut || Op(op) == Op::wide_avg_pool;
       if (!numbers && !wide_numbers) fill(c, r);
       else for (int8_t &b : c.ocm) b = b ? b : int8_t(r.next());

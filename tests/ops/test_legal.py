@@ -62,7 +62,33 @@ FAULTS = [
     ("depth_to_space", {"mode": 2}, "mode 2"),
     ("depth_to_space", {"block": 0}, "block 0"),
     ("space_to_depth", {"block": 7}, "does not fit"),
+    ("matmul", {"b": (1, 9, 11)}, "do not make"),
+    ("matmul", {"trans_b": 2}, "trans_b 2"),
 ]
+
+
+PRODUCT_FAULTS = [
+    ("attention", {"heads": 0}, "0 heads"),
+    ("attention", {"heads": 4093}, "4093 heads"),
+    ("attention", {"keys": 0}, "0 keys"),
+    ("attention", {"keys": 2**18 + 1}, "262145 keys"),
+    ("attention", {"mask": 3}, "mask 3"),
+    ("attention", {"form": 2}, "form 2"),
+    ("attention", {"zp_q": 128}, "zp_q 128"),
+    ("attention", {"f_m": 32}, "f_m 32"),
+    ("fp16_matmul", {"b_bytes": 4}, "not of two bytes"),
+    ("fp16_matmul", {"f": 32}, "f 32"),
+    ("fp16_attention", {"f_s": -1}, "f_s -1"),
+    ("fp16_attention", {"keys": 0}, "0 keys"),
+]
+
+
+@pytest.mark.parametrize(("op", "change", "reason"), PRODUCT_FAULTS, ids=str)
+def test_a_product_of_activations_is_refused_for_an_attribute(op, change, reason):
+    case = random_case(op, 5)
+    check(case)
+    with pytest.raises(ValueError, match=f"^{op}: .*{reason}"):
+        check(replace(case, attrs={**case.attrs, **change}))
 
 
 @pytest.mark.parametrize(("op", "change", "reason"), FAULTS, ids=str)

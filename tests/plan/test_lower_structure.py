@@ -321,7 +321,15 @@ def test_what_a_quantized_model_rounds_between_two_functions_is_rounded() -> Non
 
 def test_gemms_on_rows_of_tokens_are_the_layers_of_products_on_tokens() -> None:
     sizes = {"w1": (8, 12), "b1": (12,), "w2": (12, 8), "b2": (8,)}
-    rows = Case("(float[1,5,8] x) => (float[1,5,8] y) <int64[2] rows = {5, 8}, int64[3] tokens = {1, 5, 8}> { r = Reshape(x, rows) g = Gemm(r, w1, b1) a = Relu(g) h = Gemm(a, w2, b2) t = Reshape(h, tokens) y = Add(x, t) }", **sizes)
-    tokens = Case("(float[1,5,8] x) => (float[1,5,8] y) { f = MatMul(x, w1) g = Add(f, b1) a = Relu(g) e = MatMul(a, w2) h = Add(e, b2) y = Add(x, h) }", **sizes)
+    rows = Case(
+        "(float[1,5,8] x) => (float[1,5,8] y) <int64[2] rows = {5, 8}, int64[3] tokens = {1, 5, 8}> { r = Reshape(x, rows) g = Gemm(r, w1, b1) a = Relu(g) h = Gemm(a, w2, b2) t = Reshape(h, tokens) y = Add(x, t) }",
+        **sizes,
+    )
+    tokens = Case(
+        "(float[1,5,8] x) => (float[1,5,8] y) { f = MatMul(x, w1) g = Add(f, b1) a = Relu(g) e = MatMul(a, w2) h = Add(e, b2) y = Add(x, h) }",
+        **sizes,
+    )
     assert ops(rows.lowered()) == ops(tokens.lowered()) == ["conv", "conv", "add"]
-    np.testing.assert_array_equal(run_whole(rows.lowered(), rows.feeds)["y"], run_whole(tokens.lowered(), tokens.feeds)["y"])
+    np.testing.assert_array_equal(
+        run_whole(rows.lowered(), rows.feeds)["y"], run_whole(tokens.lowered(), tokens.feeds)["y"]
+    )
