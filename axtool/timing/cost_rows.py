@@ -53,14 +53,13 @@ def row_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs: Map
 
 
 def relayout_cycles(layer: Layer, tile: Tile, channels: int, array: Array, costs: Mapping[str, float]) -> float:
-    """Cycles in which rows come to lie across the array, and back: a tile copy each way.
+    """Cycles in which rows come to lie across the array, and back: a tile copy each way, of numbers of up to a word.
 
     The layers beside a layer_norm have a token in each element.
     """
     if layer.op not in SPREAD_ROWS:
         return 0.0
-    size = out_bytes(layer.attrs)
-    return 2 * norm_tiles(tile, channels, array) * costs["copy_per_kib"] * size * array.rows * array.columns / KIB
+    return 2 * norm_tiles(tile, channels, array) * costs["copy_per_kib"] * array.rows * array.columns / KIB
 
 
 def norm_tiles(tile: Tile, channels: int, array: Array) -> int:

@@ -18,7 +18,11 @@ from axtool.target import Target
 from axtool.timing.cost import OUTPUT
 from axtool.types import Command, Layer, Plan, Program
 
-POINTWISE = ("add", "mul", "lut", "requantize")  # ops that read of each input the pixel that they write
+# Ops that read of each input the pixel that they write; a LayerNormalization all channels of it.
+POINTWISE = (
+    "add", "mul", "lut", "requantize", "fx_add", "fx_mul", "fx_requantize", "fx_quantize", "fx_dequantize", "fx_lut",
+    "fx_from_fp16", "fp16_from_fx", "layer_norm", "fx_layer_norm",
+)  # fmt: skip
 LARGE_ARRAY = 256  # elements from which on an output box lies in the array as a whole, each element with a pixel
 
 

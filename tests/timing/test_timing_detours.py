@@ -132,3 +132,29 @@ def test_a_depthwise_layer_waits_for_the_flow_of_each_channel_and_a_dense_one_do
         port[name] = sum(event.end - event.start for event in timing.events if event.lane == "port")
     assert port["dense"] == pytest.approx(64 * 16 + 2 * COSTS["flow"], abs=2)
     assert port["depthwise"] == pytest.approx(64 * (16 + COSTS["flow"]), abs=2)
+
+
+NORMED = "s = Add(a, b) y = LayerNormalization<axis = -1>(s, g) "
+
+
+def test_a_layer_norm_goes_on_with_the_sum_in_front_of_it(tmp_path: Path) -> None:
+    """The sum of 600 tokens of 64 channels is in the array: it is neither stored nor fetched."""
+    path = tmp_path / "model.onnx"
+    tokens = "float[1, 600, 64] a, float[1, 600, 64] b"
+    onnx.save(ir.to_proto(build(NORMED, tokens, g=np.ones(64, F))), path)
+    plans, _ = plans_of_onnx(path, CHIP, Reading(), lambda name: None)
+    assert [layer.op for layer in plans[0].program.layers] == ["add", "layer_norm"]
+    port = [event for event in time_plan(plans[0], CHIP).events if event.lane == "port"]
+    moved = {at: sum(event.end - event.start for event in port if event.layer == at) for at in (0, 1)}
+    assert moved[0] == pytest.approx(2 * 64 * (16 + COSTS["flow"]), abs=2)
+    assert moved[1] == pytest.approx(64 * 16 + COSTS["flow"], abs=2)
+
+
+def test_a_layer_norm_is_relaid_by_a_tile_copy_each_way(tmp_path: Path) -> None:
+    """600 tokens are 19 tiles down, 64 channels 2 across, whatever a number takes."""
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        ir.to_proto(build("y = LayerNormalization<axis = -1>(a, g)", "float[1, 600, 64] a", g=np.ones(64, F))), path
+    )
+    plans, _ = plans_of_onnx(path, CHIP, Reading(), lambda name: None)
+    assert time_plan(plans[0], CHIP).ledger["data_array"] == 2 * 19 * 2 * COSTS["copy_per_kib"]
