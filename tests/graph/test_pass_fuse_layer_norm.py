@@ -117,3 +117,31 @@ def test_a_row_without_variance_gives_the_offset() -> None:
     model = cleaned(model_of(FUSED["as torch writes it"]), takes=["LayerNormalization"]).model
     (found,) = run(model, x=np.full((1, 5, 8), 3, F))
     np.testing.assert_allclose(found, np.broadcast_to(CONSTANTS["beta"], (1, 5, 8)), atol=1e-6)
+
+
+IMAGE = "float[1, 8, 3, 4] x"
+FIRST = "<axes = [1]>"
+IMAGE_NORM = (
+    f"m = ReduceMean{FIRST}(x) c = Sub(x, m) q = Pow(c, two) v = ReduceMean{FIRST}(q) e = Add(v, eps) s = Sqrt(e) "
+    "d = Div(c, s) g = Mul(d, first) y = Add(g, second)"
+)
+FIRSTS: dict[str, Any] = {"first": noise(8, 1, 1, seed=5), "second": noise(1, 8, 1, 1, seed=6)}
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_channels_of_an_image_are_moved_there_and_back(opset: int) -> None:
+    constants = {"two": F(2), "eps": F(1e-6)} | FIRSTS
+    result = cleaned(build(IMAGE_NORM, IMAGE, opset=opset, **constants), takes=["LayerNormalization"])
+    assert ops(result.model) == ["Transpose", "LayerNormalization", "Transpose"]
+    assert result.model.graph.outputs[0].name == "y"
+
+
+@pytest.mark.parametrize("other", ["<axes = [2]>", "<axes = [2, 3]>"])
+def test_norms_of_an_image_along_other_axes_stay(other: str) -> None:
+    body = IMAGE_NORM.replace(FIRST, other)
+    assert apply(fuse_layer_norm, build(body, IMAGE, opset=13, two=F(2), eps=F(1e-6), **FIRSTS)) == 0
+
+
+def test_a_variance_along_another_axis_than_the_mean_stays() -> None:
+    body = IMAGE_NORM.replace(f"v = ReduceMean{FIRST}", "v = ReduceMean<axes = [3]>")
+    assert apply(fuse_layer_norm, build(body, IMAGE, opset=13, two=F(2), eps=F(1e-6), **FIRSTS)) == 0

@@ -1,7 +1,8 @@
-"""(x - mean) / sqrt(variance + eps) * gamma + beta along the last axis  ->  LayerNormalization.
+"""(x - mean) / sqrt(variance + eps) * gamma + beta along the channels  ->  LayerNormalization.
 
 Models from before opset 17 have no op for it and write nine. From opset 17 on it is ONNX's own op, before that
-`ax::LayerNormalization` with the same attributes.
+`ax::LayerNormalization` with the same attributes. Both work along the last axis: the channels of an image
+[1, C, H, W] are moved there and back, which moves nothing on a device that keeps them there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from axtool.graph.functions import DOMAIN
+from axtool.graph.passes.attention_operands import typed
 from axtool.graph.passes.work import (
     Work,
     constant,
@@ -37,58 +39,76 @@ def _fuse(work: Work, node: ir.Node) -> bool:
     found = _normalized(work, node)
     if found is None:
         return False
-    x, eps = found
+    x, eps, axis = found
     shape = shape_of(x)
     if shape is None or node.outputs[0].dtype != ir.DataType.FLOAT or shape != shape_of(node.outputs[0]):
         return False
-    last, gamma = _affine(work, node, "Mul", shape)
-    last, beta = _affine(work, last, "Add", shape)
-    inputs = [x, work.add_constant(np.ones(shape[-1], np.float32) if gamma is None else gamma, "layer_norm_scale")]
+    last, gamma = _affine(work, node, "Mul", shape, axis)
+    last, beta = _affine(work, last, "Add", shape, axis)
+    scale = np.ones(shape[axis], np.float32) if gamma is None else gamma
+    constants = [work.add_constant(scale, "layer_norm_scale")]
     if beta is not None:
-        inputs.append(work.add_constant(beta, "layer_norm_bias"))
-    if work.opset >= 17:
-        work.become(last, "LayerNormalization", inputs, axis=-1, epsilon=eps)
-    else:
-        work.become(last, "LayerNormalization", inputs, DOMAIN, axis=-1, epsilon=eps)
-        last.overload = f"{eps:.9g}{'' if beta is None else ' biased'}"
+        constants.append(work.add_constant(beta, "layer_norm_bias"))
+    if axis == len(shape) - 1:
+        _become(work, last, [x, *constants], eps)
+        return True
+    name = last.outputs[0].name or "layer_norm"
+    moved = work.insert(last, "Transpose", [x], f"{name}/channels_last", perm=(0, 2, 3, 1)).outputs[0]
+    norm = work.insert(last, "LayerNormalization", [], f"{name}/normalized")
+    for value in (moved, norm.outputs[0]):
+        typed(value, (shape[0], *shape[2:], shape[1]))
+    _become(work, norm, [moved, *constants], eps)
+    work.become(last, "Transpose", [norm.outputs[0]], perm=(0, 3, 1, 2))
     return True
 
 
-def _normalized(work: Work, node: ir.Node) -> tuple[ir.Value, float] | None:
-    """x and eps, if the node makes (x - mean) / sqrt(variance + eps) of it, and nothing else needs what is between."""
+def _become(work: Work, node: ir.Node, inputs: list[ir.Value], eps: float) -> None:
+    if work.opset >= 17:
+        work.become(node, "LayerNormalization", inputs, axis=-1, epsilon=eps)
+    else:
+        work.become(node, "LayerNormalization", inputs, DOMAIN, axis=-1, epsilon=eps)
+        node.overload = f"{eps:.9g}{' biased' if len(inputs) == 3 else ''}"
+
+
+def _normalized(work: Work, node: ir.Node) -> tuple[ir.Value, float, int] | None:
+    """x, eps and the axis, if the node makes (x - mean) / sqrt(variance + eps) of x and alone reads what is between."""
     for at in (0, 1) if node.op_type == "Mul" else (0,):
         centred, spread = node.inputs[at], node.inputs[1 - at]
-        x = _centred(work, centred)
+        x, axis = _centred(work, centred)
         root = _root(spread, divided=node.op_type == "Div")
         if x is None or root is None or centred is None:
             continue
         sum_, eps = _plus_number(root.inputs[0])
         mean = made_by(sum_, "ReduceMean")
         square = _square_of(mean.inputs[0]) if mean is not None else None
-        if mean is None or square is None or not _along_last(work, mean, x) or not eps or eps <= 0:
+        if mean is None or square is None or _channels(work, mean, x) != axis or not eps or eps <= 0:
             continue
-        if square is not centred and _centred(work, square) is not x:
+        if square is not centred and _centred(work, square) != (x, axis):
             continue
         inner = [root.outputs[0], root.inputs[0], sum_, mean.inputs[0], spread]
         if all(value is not None and only_reader(value) is not None for value in inner) and not _rounded(
             work, [*inner, centred, square]
         ):
-            return x, eps
+            return x, eps, axis
     return None
 
 
-def _centred(work: Work, value: ir.Value | None) -> ir.Value | None:
-    """x, if the value is x less its mean along the last axis."""
+def _centred(work: Work, value: ir.Value | None) -> tuple[ir.Value | None, int]:
+    """x and the axis, if the value is x less its mean along the channels."""
     node = made_by(value, "Sub")
     mean = made_by(node.inputs[1], "ReduceMean") if node is not None else None
     if node is None or mean is None or node.inputs[0] is None or mean.inputs[0] is not node.inputs[0]:
-        return None
-    return node.inputs[0] if _along_last(work, mean, node.inputs[0]) else None
+        return None, -1
+    axis = _channels(work, mean, node.inputs[0])
+    return (None, -1) if axis is None else (node.inputs[0], axis)
 
 
-def _along_last(work: Work, node: ir.Node, x: ir.Value) -> bool:
+def _channels(work: Work, node: ir.Node, x: ir.Value) -> int | None:
+    """The axis of a mean along the last axis, or along the channels of an image [N, C, H, W]."""
     attrs, rank = work.attrs(node), rank_of(x)
-    return rank is not None and attrs.get("axes") == (rank - 1,) and attrs.get("keepdims") == 1
+    if rank is None or attrs.get("keepdims") != 1:
+        return None
+    return next((axis for axis in (rank - 1, *([1] if rank == 4 else [])) if attrs.get("axes") == (axis,)), None)
 
 
 def _root(value: ir.Value | None, *, divided: bool) -> ir.Node | None:
@@ -123,7 +143,9 @@ def _square_of(value: ir.Value | None) -> ir.Value | None:
     return node.inputs[0] if node.inputs[0] is node.inputs[1] else None
 
 
-def _affine(work: Work, node: ir.Node, op: str, shape: tuple[int, ...]) -> tuple[ir.Node, NDArray[np.float32] | None]:
+def _affine(
+    work: Work, node: ir.Node, op: str, shape: tuple[int, ...], axis: int
+) -> tuple[ir.Node, NDArray[np.float32] | None]:
     """The op that follows with one constant for each channel, and the constant; the node itself if none follows."""
     value = node.outputs[0]
     after = only_reader(value)
@@ -133,7 +155,7 @@ def _affine(work: Work, node: ir.Node, op: str, shape: tuple[int, ...]) -> tuple
     array = constant(after.inputs[1 - at])
     if array is None or after.inputs[at] is not value or shape_of(after.outputs[0]) != shape:
         return node, None
-    vector = per_channel(array, len(shape), shape[-1], axis=len(shape) - 1)
+    vector = per_channel(array, len(shape), shape[axis], axis)
     if vector is None or not all(math.isfinite(v) for v in vector):
         return node, None
     return after, vector.astype(np.float32)
