@@ -1,8 +1,7 @@
 """A Program  ->  the same bits with fewer bytes moved: layers that commute in the cheaper order.
 
-- arg_max(resize_nearest(x)) becomes resize_nearest(arg_max(x)): labels of the small map are repeated, and no large map
-  of all channels is made.
-- fx_quantize(space_to_depth(x)) becomes space_to_depth(fx_quantize(x)): bytes are put into blocks, not words.
+arg_max(resize_nearest(x)) becomes resize_nearest(arg_max(x)): labels of the small map are repeated, and no large map of
+all channels is made.
 """
 
 from __future__ import annotations
@@ -56,22 +55,8 @@ def _labels_first(enlarge: Layer, pick: Layer, tensors: dict[str, Tensor]) -> li
     ]
 
 
-def _bytes_first(block: Layer, quantize: Layer, tensors: dict[str, Tensor]) -> list[Layer]:
-    """The numbers as bytes, then in blocks."""
-    source, out = block.inputs[0], quantize.outputs[0]
-    h, w, c = dims_of(tensors[source].shape)
-    count = c // int(quantize.attrs["x_bytes"]) * int(quantize.attrs["out_bytes"])
-    small = _like(tensors, out, "whole", (h, w, count))
-    return [
-        Layer("fx_quantize", (source,), (small,), quantize.attrs, quantize.origin, quantize.name),
-        Layer("space_to_depth", (small,), (out,), block.attrs, block.origin, block.name),
-    ]
-
-
 Swap = Callable[[Layer, Layer, dict[str, Tensor]], list[Layer]]
-SWAPS: Mapping[tuple[str, str], Swap] = MappingProxyType(
-    {("resize_nearest", "arg_max"): _labels_first, ("space_to_depth", "fx_quantize"): _bytes_first}
-)
+SWAPS: Mapping[tuple[str, str], Swap] = MappingProxyType({("resize_nearest", "arg_max"): _labels_first})
 
 
 def _like(tensors: dict[str, Tensor], model: str, what: str, dims: tuple[int, int, int]) -> str:

@@ -64,10 +64,10 @@ def rows() -> list[Row]:
             ("without optimisations", variant.before, made.base), ("with all", variant.after, made.final),
         ):  # fmt: skip
             found.append(Row(FRAME, f"{name}, {variant.name}", "cycles", published, ours, tolerance=TOTAL_TOLERANCE))
-    for name, place, published, ours in deltas():
+    for name, place, printed, saved in deltas():
         tolerance = None if place in OPEN else DELTA_TOLERANCE
         note = "sign and rank are asked" if place in OPEN else ""
-        found.append(Row(DELTAS, name, "cycles", published, ours, tolerance=tolerance, note=note))
+        found.append(Row(DELTAS, name, "cycles", printed, saved, tolerance=tolerance, note=note))
     return found
 
 

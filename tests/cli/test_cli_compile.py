@@ -119,6 +119,21 @@ def test_check_runs_every_step_against_its_oracle(onnx: Path, work: Path) -> Non
     assert ran.code == 0, ran.err
 
 
+def test_what_each_optimisation_is_worth_is_a_table_and_a_key_of_the_document(onnx: Path, work: Path) -> None:
+    out = axtool("compile", onnx, *CALIB, "--explain-passes").out
+    assert "fuse-before-upsample" in out
+    assert "Agreement with the float model" in out
+    worth = axtool("compile", onnx, *CALIB, "--explain-passes", "--json", "--force").document["passes"]
+    assert {row["name"] for row in worth["rows"]} >= {"single-entry", "split-resize", "int32-mean"}
+    assert worth["base_cycles_modelled"] >= worth["composed_cycles_modelled"] >= worth["final_cycles_modelled"] > 0
+
+
+def test_a_chip_without_optimisations_has_no_rows(onnx: Path, work: Path) -> None:
+    worth = axtool("compile", onnx, *CALIB, "--target", "metis", "--explain-passes", "--json").document["passes"]
+    assert worth["rows"] == []
+    assert worth["base_cycles_modelled"] == worth["final_cycles_modelled"]
+
+
 # words of the command line -> (error code, a part of what is said)
 REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
     "no data": ((), "no-samples", "random:32"),
@@ -136,6 +151,9 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
     "a size that is none": ((*CALIB, "--dim", "batch=0"), "bad-option", "NAME=N"),
     "an unknown output": ((*CALIB, "--outputs", "scoress"), "unknown-output", "did you mean scores?"),
     "an unknown pass": ((*CALIB, "--disable-pass", "fuse-clips"), "unknown-pass", "fuse-clip"),
+    "an unknown optimisation": ((*CALIB, "--disable-pass", "fuse-before-upsampling"), "unknown-pass", "fuse-before-"),
+    "a place that is no number": ((*CALIB, "--disable-pass", "prefetch-weights:x"), "unknown-pass", "prefetch-weights"),
+    "an unknown optimisation to add": ((*CALIB, "--enable-pass", "replicate"), "unknown-pass", "replicate-labels"),
     "an unknown method": ((*CALIB, "--method", "min-max"), "bad-option", "did you mean minmax?"),
     "an unknown resize": ((*CALIB, "--resize", "leterbox"), "bad-option", "letterbox"),
     "a mean of words": ((*CALIB, "--mean", "a,b,c"), "bad-option", "--mean"),
