@@ -4,8 +4,8 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
+#include "mixed_avx2_loops.h"
 #include "mixed_linear.h"
-#include "mixed_loops.h"
 
 namespace axtool {
 namespace {
@@ -91,8 +91,8 @@ void linear(const LinearTask &t, void *scratch) { LinearDriver<Avx2>(t, scratch)
 }  // namespace
 
 bool mixed_built_avx2() { return true; }
-const Mixed mixed_avx2 = {fx_add, fx_mul,       fx_requantize, fx_quantize,    fx_dequantize,
-                          fx_lut, fx_from_fp16, fx_to_fp16,    linear_scratch, linear};
+const Mixed mixed_avx2 = {avx2_fx_add, fx_mul,       fx_requantize, avx2_fx_quantize, fx_dequantize,
+                          fx_lut,      fx_from_fp16, fx_to_fp16,    linear_scratch,   linear};
 
 }  // namespace axtool
 

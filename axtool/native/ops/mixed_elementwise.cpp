@@ -11,6 +11,7 @@ namespace axtool {
 namespace {
 
 constexpr int64_t kTableBytes = 4 * ((1 << 12) + 1);
+constexpr int64_t kFew = 8;  // numbers of a pixel
 
 int32_t number(const Layer &layer, const char *field) { return int32_t(layer.get(field)); }
 size_t no_scratch(const Call &) { return 0; }
@@ -86,6 +87,22 @@ void needs_same(const Layer &layer, const Box &bytes, int64_t, Box *of) {
   of[0] = in_bytes(in_numbers(layer, bytes), layer.get("x_bytes"));
 }
 
+// The same of pixels with so few numbers that a call for each would take longer: they are brought together first.
+template <class Row>
+void run_of_few(const Call &call, int64_t numbers, int64_t c, const Row &row) {
+  constexpr int64_t kTogether = 512;
+  alignas(32) int8_t from[4 * kTogether], to[4 * kTogether];
+  const Box &tile = call.tile;
+  const int64_t x_bytes = numbers * call.layer.get("x_bytes"), most = kTogether / numbers, end = tile.x + tile.w;
+  for (int64_t at_y = tile.y; at_y < tile.y + tile.h; ++at_y)
+    for (int64_t at_x = tile.x; at_x < end; at_x += most) {
+      const int64_t w = std::min(most, end - at_x);
+      copy_box(call.reads[0].at(at_y, at_x, c), 0, call.reads[0].pixel, from, 0, x_bytes, 1, w, x_bytes);
+      row(numbers * w, from, to);
+      copy_box(to, 0, tile.n, call.write.at(at_y, at_x, tile.c), 0, call.write.pixel, 1, w, tile.n);
+    }
+}
+
 // Calls row(n, x, y) for rows of numbers.
 template <class Row>
 void run_of_one(const Call &call, const Row &row) {
@@ -94,6 +111,7 @@ void run_of_one(const Call &call, const Row &row) {
   const int64_t x_bytes = call.layer.get("x_bytes"), y_bytes = call.layer.get("out_bytes");
   const int64_t numbers = tile.n / y_bytes, c = tile.c / y_bytes * x_bytes;
   const bool joined = x.pixel == numbers * x_bytes && call.write.pixel == tile.n;
+  if (!joined && numbers <= kFew && tile.w > 1) return run_of_few(call, numbers, c, row);
   for (int64_t at_y = tile.y; at_y < tile.y + tile.h; ++at_y)
     for (int64_t at_x = tile.x; at_x < tile.x + (joined ? 1 : tile.w); ++at_x)
       row(joined ? numbers * tile.w : numbers, x.at(at_y, at_x, c), call.write.at(at_y, at_x, tile.c));
