@@ -106,7 +106,8 @@ def test_box_decoding_is_the_postamble() -> None:
 
 
 def test_distances_decoded_by_a_softmax_and_a_few_macs_are_the_postamble() -> None:
-    body = f"""a = Conv{SAME}(x, w) c = Conv{SAME}(a, v) b = Conv{SAME}(c, v) r = Reshape(b, s) t = Transpose<perm = [0, 2, 1, 3]>(r)
+    body = f"""a = Conv{SAME}(x, w) c = Conv{SAME}(a, v) b = Conv{SAME}(c, v)
+        r = Reshape(b, s) t = Transpose<perm = [0, 2, 1, 3]>(r)
         p = Softmax<axis = 1>(t) y = Conv(p, bins)"""
     result = parts(body, s=np.array([1, 2, 4, 64]), bins=np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1))
     assert kinds(result) == ["device", "host"]
