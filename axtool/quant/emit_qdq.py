@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
+from onnx_ir.passes.common import InlinePass
 
 from axtool.graph.functions import attach
 from axtool.graph.qdq_nodes import QdqGraph
@@ -63,7 +64,25 @@ def emit_qdq(
         whole = {id(graph.makers[s.outputs[0]]) for s in sites if built.precision(s) not in PRECISE}
         for name, fmt in quantization.read_as.items():
             graph.rounded(name, fmt, lambda node, whole=whole: id(node) in whole)  # type: ignore[misc]
+    _round_scores(copy, numbers)
     return to_standard(copy, opset, producer)
+
+
+def _round_scores(model: ir.Model, numbers: Sequence[tuple[Stage, Quantization]]) -> None:
+    """What an int8 attention rounds inside of it: the scores, which are in sight once its body is in the graph."""
+    scores = {
+        site.outputs[1]: quantization.formats[site.outputs[1]]
+        for stage, quantization in numbers
+        for site in stage.sites
+        if site.op == "Attention" and len(site.outputs) > 1 and site.outputs[1] in quantization.formats
+    }
+    whole = {name: fmt for name, fmt in scores.items() if fmt.kind not in PRECISE}
+    if not whole:
+        return
+    InlinePass()(model)
+    graph = QdqGraph(model.graph)
+    for name, fmt in whole.items():
+        graph.rounded(name, fmt)
 
 
 def rounding(sites: Sequence[Site], built: Builder) -> dict[str, QFormat]:
