@@ -14,7 +14,7 @@ from axtool.errors import UsageError
 from axtool.graph.split import Stage
 from axtool.inputs.samples import Samples
 from axtool.quant.calib_cache import CalibCache
-from axtool.quant.calibrate import gather
+from axtool.quant.calibrate import gather, names_to_calibrate
 from axtool.quant.choice import Choice
 from axtool.quant.gram import Gram, gather_grams
 from axtool.quant.judged import judged_by
@@ -95,7 +95,8 @@ def choose(
     for notice in whole.notices(chosen.method):
         log.log(logging.WARNING if notice.level == "warning" else logging.INFO, "%s", notice)
     made = trials.choice(chosen, whole, tuple(mixture.name for mixture in bought.mixtures if not mixture.nodes))
-    observers = {name: seen for name, seen in whole.seen.observers.items() if name not in made.ranges.factors}
+    own = {*names_to_calibrate(stages)} - made.ranges.factors.keys()  # of others the format is that of what they become
+    observers = {name: seen for name, seen in whole.seen.observers.items() if name in own}
     known = fingerprints(whole.seen.facts)
     return replace(made, trials=tuple(trials.done), observers=observers, samples=known, widened=bought.steps,
                    mixed=tuple(mixture for mixture in bought.mixtures if mixture.nodes))  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import yaml
 
@@ -16,6 +17,8 @@ from axtool.quant.recipe_file import list_recipes
 from axtool.runtime.model import load
 from axtool.types import QFormat
 from tests import tiny
+from tests.quant.qdq_case import run, sqnr_db
+from tests.small_transformer import samples, written
 from tests.tiny import Ran, axtool
 
 RESIDUAL = """(float[1,4,8,8] x) => (float[1,6] y) {
@@ -417,3 +420,14 @@ def test_a_budget_may_send_the_end_of_the_model_to_the_host_and_saved_ranges_sen
     assert again.code == 0, again.err
     assert again.document["nodes"] == ran.document["nodes"]
     assert "float       1 node: 'Gemm_y'; 4" in compiled(net, "--recipe", "mine.yaml").out
+
+
+def test_the_recipe_of_detr_agrees_with_the_mixed_model_in_onnxruntime(work: Path) -> None:
+    model, calib, _ = written(work)
+    words = ("--calib", calib, "--recipe", "detr-mixed", "--target", "qc-u-1d5-8mb", "--emit", "qdq=q.onnx")
+    ran = axtool("compile", model, *words, "-o", "m.axm", "--json")
+    assert (ran.code, len(ran.document["stages"])) == (0, 1), ran.err
+    device, mixed = load(Path("m.axm")), onnx.load("q.onnx")
+    for image in samples(3, seed=9):
+        made, want = device.run({"image": image}).outputs, run(mixed, {"image": image})
+        assert min(sqnr_db(want[name], made[name]) for name in want) > 30  # fp16 in float32 there

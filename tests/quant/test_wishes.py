@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from axtool.errors import UsageError
+from axtool.ops.precisions import OPS
+from axtool.plan.lower import PRECISE_LOWERINGS
 from axtool.quant.recipe_file import RecipeFile, recipe_from_dict
 from axtool.quant.wishes import precision_of
 from axtool.target_file import load_target
@@ -88,3 +90,8 @@ def test_a_format_that_the_target_lacks_is_refused_with_those_it_has() -> None:
     with pytest.raises(UsageError, match="asks for fp16, which metis does not have: its formats are int8"):
         precision_of(SITES, file, ["x"], load_target("metis"))
     assert precision_of(SITES, file, ["x"], load_target("qc-u-1d5-8mb")).sites == {0: "fp16"}
+
+
+@pytest.mark.parametrize("kind", ["fp16", "fx32"])
+def test_what_a_recipe_may_ask_for_is_what_the_device_has_a_form_for(kind: str) -> None:
+    assert frozenset(PRECISE_LOWERINGS[kind]) == OPS[kind]
