@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from axtool.graph.passes.attention_operands import set_target, typed
 from axtool.graph.passes.cancel_transposes import BINARY, UNARY
+from axtool.graph.passes.reshaping import set_target, typed
 from axtool.graph.passes.views import SHAPES
 from axtool.graph.passes.work import Work, constant, shape_of
 

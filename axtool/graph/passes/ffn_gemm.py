@@ -12,8 +12,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from axtool.graph.passes.attention_operands import reshaped, typed
 from axtool.graph.passes.cancel_transposes import UNARY
+from axtool.graph.passes.reshaping import reshaped, typed
 from axtool.graph.passes.work import Work, constant, feeds_only, made_by, only_reader, per_channel, shape_of
 
 

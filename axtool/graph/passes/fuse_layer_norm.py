@@ -14,7 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from axtool.graph.functions import DOMAIN
-from axtool.graph.passes.attention_operands import typed
+from axtool.graph.passes.reshaping import typed
 from axtool.graph.passes.work import (
     Work,
     constant,

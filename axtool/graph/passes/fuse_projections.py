@@ -15,7 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from axtool.graph.functions import DOMAIN
-from axtool.graph.passes.attention_operands import narrowed, typed
+from axtool.graph.passes.reshaping import narrowed, typed
 from axtool.graph.passes.work import Work, constant, feeds_only, made_by, remove_unused, shape_of
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from axtool.graph.passes.attention_operands import narrowed, set_target
+from axtool.graph.passes.reshaping import narrowed, set_target
 from axtool.graph.passes.work import Work, constant, shape_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from axtool.graph.passes.attention_operands import set_target
+from axtool.graph.passes.reshaping import set_target
 from axtool.graph.passes.views import SHAPES, views_of
 from axtool.graph.passes.work import Work
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from axtool.graph.passes.attention_operands import Operand, narrowed, reshaped
+from axtool.graph.passes.attention_operands import Operand
+from axtool.graph.passes.reshaping import narrowed, reshaped
 from axtool.graph.passes.scale_mac import out_channels
 from axtool.graph.passes.views import Index, views_of
 from axtool.graph.passes.work import Work, constant, made_by, shape_of

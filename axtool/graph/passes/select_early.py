@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from axtool.graph.passes.attention_operands import set_target
 from axtool.graph.passes.cancel_transposes import BINARY, UNARY
+from axtool.graph.passes.reshaping import set_target
 from axtool.graph.passes.work import Work, constant, shape_of
 
 

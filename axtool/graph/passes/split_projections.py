@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from axtool.graph.passes.attention_operands import typed
+from axtool.graph.passes.reshaping import typed
 from axtool.graph.passes.work import Work, constant, only_reader, shape_of
 
 Part = tuple[ir.Value, int, int]  # what is read, and which columns of the product it holds

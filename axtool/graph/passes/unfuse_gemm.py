@@ -11,7 +11,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from axtool.graph.functions import DOMAIN
-from axtool.graph.passes.attention_operands import set_target, typed
+from axtool.graph.passes.reshaping import set_target, typed
 from axtool.graph.passes.work import Work, constant, made_by, only_reader, per_channel, shape_of
 
 
