@@ -159,9 +159,9 @@ PLAIN = """(float[1,3,16,16] x) => (float[1,10] scores) {
 # The host reads x as it is; two device stages with a Softmax between them.
 STAGES = """(float[1,8,12,12] x) => (float[1,8,12,12] y, float[1,8,12,12] kept) {
   c = Conv (x, w1)
-  k = Softmax <axis=3> (c)
+  k = LpNormalization <axis=3> (c)
   y = Conv <pads=[1,1,1,1]> (k, w2)
-  kept = Softmax <axis=3> (x)
+  kept = LpNormalization <axis=3> (x)
 }"""
 
 # Split, Squeeze and Softmax say otherwise in opset 13 what they say in 11.
