@@ -1,10 +1,11 @@
-// AVX-512 VNNI: pairs of int16 by one vpdpwssd, floats by fused multiply-adds; a panel is one register.
+// AVX-512 VNNI: pairs of int16 by one vpdpwssd, floats by fused multiply-adds; a panel is one register. Exponentials are
+// those of AVX2, which every such CPU has.
 #include "products_loops.h"
 #include "products_powers.h"
 
-#if defined(__AVX512VNNI__) && defined(__AVX512F__)
+#if defined(__AVX512VNNI__) && defined(__AVX512F__) && defined(__F16C__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12's own header: _mm512_undefined_epi32
-#include <immintrin.h>
+#include "products_avx2_powers.h"
 
 namespace axtool {
 namespace {
@@ -33,7 +34,7 @@ struct Avx512Floats {
 
 }  // namespace
 const Products products_avx512 = {all_shorts<Avx512Shorts>, all_floats<Avx512Floats>, row_exponentials<Avx512Shorts>,
-                                widen_halves, row_powers};
+                                widen_avx2, row_powers_avx2};
 }  // namespace axtool
 #else
 namespace axtool {
