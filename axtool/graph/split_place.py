@@ -25,9 +25,7 @@ from axtool.ops.moves import MOVES
 from axtool.types import Site
 
 MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"})
-POOL_OPS = frozenset(
-    {"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax"}
-)
+POOL_OPS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean"})
 CORE_OPS = MAC_OPS | POOL_OPS | {"Resize", "Upsample"}
 # Functions that follow a layer; Sigmoid, Softmax, Tanh, Exp at the end of a graph are read as the output's own.
 ACTIVATIONS = frozenset(

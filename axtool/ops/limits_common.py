@@ -25,6 +25,8 @@ NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Resize": ("mode", "coordinate", "nearest", "scales"),
         "Upsample": ("mode", "coordinate", "nearest", "scales"),
         "ReduceMean": ("axes", "keepdims"),
+        "ReduceSum": ("axes", "keepdims"),
+        "ReduceMax": ("axes", "keepdims"),
         "Attention": ("heads", "scale"),
         "Transpose": ("perm",),
         "DepthToSpace": ("block", "mode"),

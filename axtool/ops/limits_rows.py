@@ -1,4 +1,4 @@
-"""Limits of the ops that look at a whole row of numbers along one axis: Softmax, LayerNormalization, ArgMax."""
+"""Limits of the ops that look at a whole row of numbers: Softmax, LayerNormalization, ArgMax, sums and maxima."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from axtool.types import Site
 
 ROW_OPS = ("Softmax", "LayerNormalization", "ArgMax")
 
+REDUCTIONS = ("ReduceSum", "ReduceMax")
+# Axes that may go at once, by rank: each pair is rows and columns of a layout.
+TOGETHER = {4: ((2, 3), (1, 2)), 3: ((2,), (1,))}
 
-@limit(*ROW_OPS, advice="It runs on the host; a larger chip of the family has it.")
+
+@limit(*ROW_OPS, *REDUCTIONS, advice="It runs on the host; a larger chip of the family has it.")
 def wide_alu(site: Site, target: Target) -> str | None:
     """The chip computes in 32 bits: fx32 is among its formats."""
     return None if "fx32" in target.formats else f"the formats of {target.name} are {', '.join(target.formats)}"
@@ -56,6 +60,15 @@ def normalized_only(site: Site, target: Target) -> str | None:
     """LayerNormalization gives the normalized values, not mean and deviation."""
     extra = [name for name in site.outputs[1:] if name]
     return f"'{extra[0]}' is asked for" if extra else None
+
+
+@limit(*REDUCTIONS, advice="Reduce the spatial axes, or one axis that is kept with a size of 1.")
+def reduced_axes(site: Site, target: Target) -> str | None:
+    """ReduceSum and ReduceMax take both spatial axes, or any one axis that stays as an axis of size 1."""
+    rank, axes = len(shape_of(site, site.inputs[0])), tuple(site.attrs["axes"])
+    if axes in TOGETHER.get(rank, ()) or (len(axes) == 1 and axes[0] > 0 and rank == 4 and site.attrs["keepdims"]):
+        return None
+    return f"the axes are {axes} of {rank} dimensions" + ("" if site.attrs["keepdims"] else ", which go")
 
 
 def row_axis_of(site: Site) -> int | None:

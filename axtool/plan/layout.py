@@ -13,7 +13,7 @@ from axtool.ops import custom
 from axtool.ops.limits_core import data_inputs, data_outputs, shape_of
 from axtool.ops.limits_elementwise import slope_axis
 from axtool.ops.limits_movement import RESIZE, SHAPE_OPS, resize_factors
-from axtool.ops.limits_rows import ROW_OPS, row_axis_of
+from axtool.ops.limits_rows import REDUCTIONS, ROW_OPS, row_axis_of
 from axtool.types import Layout, Site
 
 Axes = tuple[int | None, int | None, int | None]  # the ONNX axis that is stored as h, w and c; None is an axis of one
@@ -93,6 +93,8 @@ def wanted_layout(site: Site) -> Layout | None:
         return LAST
     if site.op == "ReduceMean":
         return layout_for(rank, FIRST if max(site.attrs["axes"]) == rank - 1 else LAST)
+    if site.op in REDUCTIONS:
+        return layout_for(rank, FIRST if min(site.attrs["axes"]) > 1 else LAST)
     if site.op in ROW_OPS:
         return layout_for(rank, LAST if row_axis_of(site) == rank - 1 else FIRST)
     if site.op == "PRelu":

@@ -35,6 +35,7 @@ from axtool.plan.lower_pool import (
     lower_global_max_pool,
     lower_max_pool,
     lower_mean,
+    lower_reduction,
     lower_resize,
 )
 from axtool.plan.lower_rows import lower_arg_max, lower_layer_norm, lower_softmax
@@ -49,6 +50,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType(
     | dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), lower_reshape)
     | dict.fromkeys(("Resize", "Upsample"), lower_resize)
     | dict.fromkeys(("GlobalAveragePool", "ReduceMean"), lower_mean)
+    | dict.fromkeys(("ReduceSum", "ReduceMax"), lower_reduction)
     | {
         "Gemm": lower_matmul,
         "MatMul": lower_product,

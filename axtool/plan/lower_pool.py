@@ -52,13 +52,31 @@ def lower_mean(b: Builder, site: Site) -> None:
     _emit_average(b, site, x, window, layout)
 
 
-def _emit_average(b: Builder, site: Site, x: str, window: dict[str, Any], layout: Layout) -> None:
+def lower_reduction(b: Builder, site: Site) -> None:
+    """ReduceSum or ReduceMax: one window as long as the axes that go. A sum is a mean that is not divided."""
+    rank = len(site.shapes[site.inputs[0]])
+    layout = wanted_layout(site) or layout_for(rank, FIRST)
+    x = b.read(site.inputs[0], layout)
+    rows, columns = (
+        size if axis is None or axis in site.attrs["axes"] else 1
+        for size, axis in zip(b.tensors[x].numbers[:2], axes_of(rank, layout)[:2], strict=True)
+    )
+    window = {"kernel": (rows, columns), "stride": (1, 1), "dilation": (1, 1), "pad": (0, 0)}
+    if site.op == "ReduceMax":
+        b.keep("max_pool", x, site, window, layout)
+    else:
+        _emit_average(b, site, x, {**window, "pad_end": (0, 0), "include_pad": 0}, layout, divided=False)
+
+
+def _emit_average(
+    b: Builder, site: Site, x: str, window: dict[str, Any], layout: Layout, *, divided: bool = True
+) -> None:
     end = ending(b, site, mac=False)
     fmt, out = b.tensors[x].format, end.format
     # a mean over space may drop the axes that it leaves at one: h and w of the layer's output come from the window
     size = stored_shape(site.shapes[site.outputs[0]], layout)[1:3]
     counts = window_counts(b.tensors[x].shape[1:3], size, window)
-    rows = [(count, *multiplier(fmt.scale[0] / (out.scale[0] * count))) for count in counts]
+    rows = [(count, *multiplier(fmt.scale[0] / (out.scale[0] * (count if divided else 1)))) for count in counts]
     table = b.constant(f"{end.out}/counts", np.asarray(rows, np.int32))
     ends = {"zp": fmt.zero_point[0], "out_zp": out.zero_point[0], "lo": end.lo, "hi": end.hi}
     op, attrs = sized("avg_pool", {**window, **ends}, x=fmt, out=out)

@@ -258,6 +258,25 @@ static void wide_one(Case &c, Op op) {
 
 // ---- ops that look at all channels of a pixel ------------------------------------------------------------------------
 
+// Numbers of four bytes, dense: pixels have no gaps, and lie in ext behind random bytes of their own.
+static void fx_row(Case &c, Op op, Dims in) {
+  Random &r = c.r;
+  begin(c, op, stored(in, 4), stored(in, 4));
+  if (op == Op::fx_softmax) c.put({r.in(0, 31), r.in(20, 31), r.in(0, 1), 4, 4});
+  else c.put({r.in(10, 50), r.in(0, 1) ? int64_t(1) << 30 : 0, r.in(-60, 40), r.in(0, 3), 4, 4});
+  const int64_t offset = c.add_view(stored(in, 4), 0, in.c * 4, 8), bytes = int64_t(c.ext.size()) - offset;
+  ++c.reads;
+  const int64_t spread = r.of({3, 1 << 20, INT32_MAX});
+  for (int64_t at = 0; at + 4 <= bytes; at += 4) {
+    const int32_t v = int32_t(r.in(-spread, spread));
+    memcpy(c.ext.data() + offset + at, &v, 4);
+  }
+  if (op == Op::fx_softmax) return;
+  std::vector<int32_t> pairs(size_t(2 * in.c));
+  for (int32_t &v : pairs) v = int32_t(r.in(-INT32_MAX, INT32_MAX));
+  c.read_numbers(pairs);
+}
+
 static void row(Case &c, Op op) {
   Random &r = c.r;
   const Dims in = dims(r);
@@ -266,6 +285,7 @@ static void row(Case &c, Op op) {
     begin(c, op, in, flat ? Dims{1, in.h, in.w * 4} : Dims{in.h, in.w, 4});
     return c.put({flat, r.in(0, 1), 1, 4}), c.read(in);
   }
+  if (op == Op::fx_softmax || op == Op::fx_layer_norm) return fx_row(c, op, in);
   begin(c, op, in, in);
   if (op == Op::softmax) c.put({mantissa(r), r.in(20, 31), byte(r), -128, 127, 1});
   else c.put({r.in(18, 29), byte(r), -128, 127, r.in(0, 1) ? int64_t(1) << 30 : 0, r.in(-60, 40), r.in(0, 3)});
@@ -383,7 +403,9 @@ static bool is_product(Op op) {
 }
 static bool is_mixed(Op op) { return op >= Op::fx_add && op <= Op::fp16_linear; }
 static bool is_wide(Op op) { return op >= Op::wide_conv && op <= Op::wide_avg_pool; }
-static bool is_row(Op op) { return op == Op::softmax || op == Op::layer_norm || op == Op::arg_max; }
+static bool is_row(Op op) {
+  return op == Op::softmax || op == Op::layer_norm || op == Op::arg_max || op == Op::fx_softmax || op == Op::fx_layer_norm;
+}
 // Ops of int8 and int16, of rows, of products, and of fx32 and fp16 have random cases here.
 static bool has_cases(Op op) { return op <= Op::wide_avg_pool || is_row(op) || is_product(op) || is_mixed(op); }
 

@@ -142,6 +142,57 @@ def test_an_arg_max_of_whole_rows_of_16_bits_compares_all_of_them() -> None:
     assert np.mean(made == case.floats["y"]) == 1.0
 
 
+SUM_DB = 35.0
+
+
+@pytest.mark.parametrize(
+    ("op", "graph"),
+    [
+        (
+            "avg_pool",
+            "(float[1,4,5,6] x) => (float[1,4] y) <int64[2] a = {2, 3}> { y = ReduceSum <keepdims = 0> (x, a) }",
+        ),
+        ("avg_pool", "(float[1,5,6,4] x) => (float[1,1,1,4] y) <int64[2] a = {1, 2}> { y = ReduceSum (x, a) }"),
+        ("avg_pool", "(float[1,5,4] x) => (float[1,4] y) <int64[1] a = {1}> { y = ReduceSum <keepdims = 0> (x, a) }"),
+        ("avg_pool", "(float[1,5,4] x) => (float[1,5,1] y) <int64[1] a = {-1}> { y = ReduceSum (x, a) }"),
+        ("avg_pool", "(float[1,4,5,6] x) => (float[1,4,1,6] y) <int64[1] a = {2}> { y = ReduceSum (x, a) }"),
+        ("avg_pool", "(float[1,4,5,6] x) => (float[1,4,5,1] y) <int64[1] a = {3}> { y = ReduceSum (x, a) }"),
+        ("avg_pool", "(float[1,4,5,6] x) => (float[1,1,5,6] y) <int64[1] a = {1}> { y = ReduceSum (x, a) }"),
+        (
+            "max_pool",
+            "(float[1,4,5,6] x) => (float[1,4] y) <int64[2] a = {2, 3}> { y = ReduceMax <keepdims = 0> (x, a) }",
+        ),
+        ("max_pool", "(float[1,4,5,6] x) => (float[1,1,5,6] y) <int64[1] a = {1}> { y = ReduceMax (x, a) }"),
+        ("max_pool", "(float[1,9,7] x) => (float[1,9,1] y) <int64[1] a = {2}> { y = ReduceMax (x, a) }"),
+    ],
+)
+def test_a_sum_or_maximum_along_axes_is_one_window(op: str, graph: str) -> None:
+    case = Case(graph)
+    program = case.lowered()
+    assert [name for name in ops(program) if name != "transpose"] == [op]
+    assert case.errors(program)["y"][1] > SUM_DB
+
+
+@pytest.mark.parametrize(
+    ("graph", "seen"),
+    [
+        (
+            "(float[1,4,5,6] x) => (float[1,4,5] y) <int64[1] a = {3}> { y = ReduceSum <keepdims = 0> (x, a) }",
+            "the axes are (3,)",
+        ),
+        ("(float[1,4,5,6] x) => (float[1,1,1,6] y) <int64[2] a = {1, 2}> { y = ReduceSum (x, a) }", ""),
+        (
+            "(float[1,4,5,6] x) => (float[1,1,5,1] y) <int64[2] a = {1, 3}> { y = ReduceMax (x, a) }",
+            "the axes are (1, 3)",
+        ),
+    ],
+)
+def test_axes_that_no_window_covers_are_said(graph: str, seen: str) -> None:
+    (site,) = Case(graph).sites
+    reasons = [reason.seen for reason in why_not(site, target())]
+    assert any(seen in reason for reason in reasons) if seen else not reasons
+
+
 @pytest.mark.parametrize("name", ["qc-u-1d7-16mb", "qc-u-1d5-8mb"])
 @pytest.mark.parametrize("channels", [7, 33, 800])
 def test_a_planned_row_op_has_the_bits_of_the_whole_layer(name: str, channels: int) -> None:
