@@ -69,6 +69,7 @@ class MemorySpec:
     ocm_bytes_per_cycle: float
     activations: Activations = "resident"
     bands: bool = True
+    double_buffers: bool = True  # of activations: boxes come and go while the array computes; weights always may
     near_bytes: int = 0
     near_bytes_per_cycle: float | None = None  # None with near_bytes 0 alone
 

@@ -134,6 +134,7 @@ class MemorySection(Section):
     ocm_bytes_per_cycle: BytesPerCycle
     activations: Activations = "resident"
     bands: bool = True
+    double_buffers: bool = True
     near_bytes: Annotated[int, Field(ge=0, le=2**62), _quantity("B"), _PLAIN] = 0
     near_bytes_per_cycle: BytesPerCycle | None = None
 

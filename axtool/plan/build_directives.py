@@ -93,6 +93,13 @@ def wanted_tiling(job: TileJob, wish: Directive, room: int) -> Tiling | None:
     if size is None:
         return None
     tilings = [t for t in both(job, size) if wish.buffers in (None, 2 if t.double else 1)]
+    if not tilings:
+        raise FitError(
+            f"directive '{wish.layers}' asks for double buffering, and {job.target.name} has none of activations",
+            where=_title(job.layer),
+            hint="leave out buffering, or another chip: memory.double_buffers is false",
+            code="directive-does-not-fit",
+        )
     fitting = [t for t in tilings if t.bytes <= room]
     if not fitting:
         raise FitError(

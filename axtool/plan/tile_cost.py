@@ -51,24 +51,33 @@ def evaluate(job: TileJob, size: Size, by_channel: bool = True, double: bool = F
     return tiling_of(job, size, flow_of(job, steps_of(job, size, by_channel), size[2]), double)
 
 
-def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, Tiling]:
-    """The same boxes with two buffers and with one."""
+def both(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, ...]:
+    """The same boxes with two buffers, where the chip lets activations have them, and with one."""
     flow = flow_of(job, steps_of(job, size, by_channel), size[2])
-    return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
+    single = tiling_of(job, size, flow, False)
+    return (tiling_of(job, size, flow, True), single) if job.target.memory.double_buffers else (single,)
 
 
 def ways(job: TileJob, size: Size, by_channel: bool = True) -> tuple[Tiling, ...]:
     """The same boxes with two buffers, with one, and where weights come in slices with one for these alone."""
     flow = flow_of(job, steps_of(job, size, by_channel), size[2])
-    found = tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
-    return found if flow.slices < 2 else (*found, tiling_of(job, size, flow, True, late=True))
+    found = [tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)]
+    if flow.slices > 1:
+        found.append(tiling_of(job, size, flow, True, late=True))
+    return tuple(tiling for tiling in found if job.target.memory.double_buffers or not _ahead(tiling))
 
 
-def both_in(job: TileJob, steps: Sequence[Step]) -> tuple[Tiling, Tiling]:
-    """The tilings in boxes that somebody else has cut, of all channels, with two buffers and with one."""
+def both_in(job: TileJob, steps: Sequence[Step]) -> tuple[Tiling, ...]:
+    """The tilings in boxes that somebody else has cut, of all channels, with two buffers and with one; as `both`."""
     size = (max(step.box.h for step in steps), max(step.box.w for step in steps), job.dims[2])
     flow = flow_of(job, steps, size[2])
-    return tiling_of(job, size, flow, True), tiling_of(job, size, flow, False)
+    single = tiling_of(job, size, flow, False)
+    return (tiling_of(job, size, flow, True), single) if job.target.memory.double_buffers else (single,)
+
+
+def _ahead(tiling: Tiling) -> bool:
+    """Whether boxes of activations come or go while the array computes."""
+    return tiling.double and len(tiling.steps) > 1 and bool(tiling.staged)
 
 
 def tiling_of(job: TileJob, size: Size, flow: Flow, double: bool, late: bool = False) -> Tiling:

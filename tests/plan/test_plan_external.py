@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axtool.errors import UsageError
+from axtool.errors import FitError, UsageError
 from axtool.ops.encoding import dims_of
 from axtool.plan.build import plan
 from axtool.plan.build_directives import Directive
@@ -17,6 +17,7 @@ from axtool.plan.groups import find_groups
 from axtool.plan.whole import whole_plan
 from axtool.target import Target
 from axtool.target_file import load_target
+from axtool.timing.clock import time_plan
 from axtool.types import Plan
 from tests.plan.hand_programs import Net, every_op, feeds_of, residual_net, run
 
@@ -100,3 +101,27 @@ def test_a_directive_that_keeps_a_tensor_on_chip_is_refused():
 
 def _boxed(command) -> bool:
     return command.reads[0].tile.h > 1
+
+
+def lone(chip: Target) -> Target:
+    return replace(chip, memory=replace(chip.memory, double_buffers=False))
+
+
+@pytest.mark.parametrize("make", [residual_net, every_op])
+def test_without_double_buffers_the_bits_are_the_same_and_no_box_comes_early(make):
+    """Nor is it faster."""
+    chip, program = lone(external(24 * 1024)), make()
+    built = plan(program, chip)
+    verify_plan(built, chip)
+    feeds = feeds_of(program)
+    for name, array in run(whole_plan(program, chip), feeds).items():
+        np.testing.assert_array_equal(run(built, feeds)[name], array)
+    double = time_plan(plan(program, external(24 * 1024)), chip).total
+    assert time_plan(built, chip).total >= double
+
+
+def test_a_directive_that_asks_for_double_buffers_where_there_are_none_is_refused():
+    net = Net(16, 16, 8)
+    program = net.program(net.lut("x"))
+    with pytest.raises(FitError, match="double buffering"):
+        plan(program, lone(external()), [Directive(tile=(8, 8, 8), buffers=2)])

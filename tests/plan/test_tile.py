@@ -165,7 +165,8 @@ def test_weights_take_the_room_that_the_chip_needs_for_them(kernel: int, stride:
 def test_requests_under_way_hide_their_latency():
     net = Net(200, 200, 8)
     program = net.program(net.add("x", net.input("other", 200, 200, 8)))
-    chips = [replace(CHIP, external=replace(CHIP.external, in_flight=count)) for count in (1, 8)]
+    quick = replace(CHIP, costs={**CHIP.costs, "flow": 0.0})  # or the port is the bound
+    chips = [replace(quick, external=replace(CHIP.external, in_flight=count)) for count in (1, 8)]
     alone, together = (evaluate(job(program, 0, chip), (1, 200, 8), double=True) for chip in chips)
     assert together.cycles < 0.85 * alone.cycles
 
