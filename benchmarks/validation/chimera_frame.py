@@ -23,7 +23,7 @@ from benchmarks.attention import detr_r101
 from benchmarks.validation.chimera_data import say, totals
 from benchmarks.validation.rows import Row, Rule
 
-TARGET, RECIPE = "qc-u-1d5-8mb", None
+TARGET, RECIPE = "qc-u-1d5-8mb", "detr-mixed"
 MIB, GIGA = 2**20, 1e9
 NETWORK = "DETR-R101: the network as it is compiled"
 LEDGER = "DETR-R101: a whole frame"
