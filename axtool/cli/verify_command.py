@@ -183,7 +183,7 @@ class _Drawn:
     """A folder with a picture of two panels for each sample."""
 
     def __init__(self, folder: Path, force: bool) -> None:
-        from axtool.report.panels import require_matplotlib
+        from axtool.verify.panels import require_matplotlib
 
         require_matplotlib()
         if folder.exists() and not folder.is_dir():
@@ -192,7 +192,7 @@ class _Drawn:
 
     def show(self, seen: "Seen") -> None:
         from axtool.config import write_whole
-        from axtool.report.panels import panels
+        from axtool.verify.panels import panels
 
         picture = panels(seen)
         self.folder.mkdir(exist_ok=True)

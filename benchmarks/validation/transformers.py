@@ -12,19 +12,19 @@ from benchmarks.validation.rows import LeftOut, Row, Rule
 TITLE = "Transformers: their numbers"
 TARGETS: Sequence[str] = ()  # no constant of a chip changes a number
 ABOUT = """
-DETR-R101, SegFormer-B0 and MiniLM-L6 as they are compiled for a QC-U, run on the simulated device, beside onnxruntime in
-float. The notebooks of Quadric print what their trained weights do on one picture each; DETR and SegFormer have seeded
+DETR-R101, SegFormer-B0 and MiniLM-L6 as they are compiled for a QC-U, run on the simulated device, beside onnxruntime
+in float. The notebooks of Quadric print what their trained weights do on one picture each; DETR and SegFormer have seeded
 weights here and four made-up pictures that calibration did not see, so that those figures are for orientation. MiniLM
 has its trained weights, which a package brings, and 100 sentences.
 
 - **DETR-R101**, `detr-mixed`: the ten best boxes of each picture, of the same class and with an IoU above 0.5.
-- **SegFormer-B0**, `segformer-int8`: the label of every pixel, and of those whose best score is above the second by more
-  than one step of the scores.
+- **SegFormer-B0**, `segformer-int8`: the label of every pixel, and of those whose best score is above the second by
+  more than one step of the scores.
 - **MiniLM-L6**, products in fp16, sums and norms in fx32: the cosine of the embeddings of a sentence.
 """
 WRONG = (
-    "Seeded weights spread their scores less than trained ones: near ties are more frequent, and classes that few pixels "
-    "have weigh as much as others in a mean IoU.",
+    "Seeded weights spread their scores less than trained ones: near ties are more frequent, and classes that few "
+    "pixels have weigh as much as others in a mean IoU.",
 )
 SET = "Numbers on the simulated device, beside onnxruntime in float"
 PUBLISHED_BOXES, PUBLISHED_IOU, PUBLISHED_LABELS = 90.0, 0.971, 94.784  # per cent, mean, per cent
