@@ -13,13 +13,15 @@ The largest part decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops.precise import PRECISE
+from axtool.ops.precisions import FOLLOWING, why_not_precise
 from axtool.quant.decibels import finite
 from axtool.quant.layer_figures import Energy, LayerFigures
 from axtool.quant.weights import channel_weights
@@ -75,6 +77,7 @@ class Context:
     energy: Mapping[str, Energy]  # of what layers read
     wide: frozenset[str]  # tensors that could be int16
     rounded: bool = False  # the weights are rounded for the data already
+    formats: Collection[str] = ()  # of the chip
 
 
 def worst_layers(figures: Iterable[LayerFigures], context: Context, shown: int = SHOWN) -> tuple[Finding, ...]:
@@ -142,10 +145,10 @@ def _mac(figures: LayerFigures, site: Site, context: Context) -> Finding:
         return _widened(figures, f"the rounding of '{source}', which it reads", source, context)
     if any(str(site) in note for note in numbers.warnings):
         cause = "the scale of its weights was raised against overflow"
-        return _on_host(figures, cause, site.name)
+        return _elsewhere(figures, cause, site.name, context)
     cause = "its weights are too coarse"
     if context.rounded or site.op == "ConvTranspose":
-        return _on_host(figures, cause, site.name)
+        return _elsewhere(figures, cause, site.name, context)
     return Finding(figures, cause, "-O 2, which rounds weights for the data")
 
 
@@ -154,14 +157,26 @@ def _widened(figures: LayerFigures, cause: str, tensor: str, context: Context) -
     maker = next((site for site in context.sites if tensor in site.outputs), None)
     if maker is None or tensor not in context.wide or _format(tensor, context) == "int16":
         origin = figures.layer.origin
-        return _on_host(figures, cause, origin[0] if origin else figures.layer.name)
+        return _elsewhere(figures, cause, origin[0] if origin else figures.layer.name, context)
     recipe = {"match": {"name": maker.name}, "format": "int16"}
     return Finding(figures, cause, f"int16 for '{tensor}' by --recipe (layers: {_line(recipe)})", recipe)
 
 
-def _on_host(figures: LayerFigures, cause: str, node: str) -> Finding:
-    recipe = {"match": {"name": node}, "format": "float"}
-    return Finding(figures, cause, f"float on the host by --recipe (layers: {_line(recipe)})", recipe)
+def _elsewhere(figures: LayerFigures, cause: str, node: str, context: Context) -> Finding:
+    """The node in fp16 or fx32, where the chip and the node have it; else on the host."""
+    site = next((site for site in context.sites if site.name == node), None)
+    kinds = [
+        kind for kind in PRECISE if kind in context.formats and site is not None and _could_be(site, kind, context)
+    ]
+    recipe = {"match": {"name": node}, "format": kinds[0] if kinds else "float"}
+    words = kinds[0] if kinds else "float on the host"
+    return Finding(figures, cause, f"{words} by --recipe (layers: {_line(recipe)})", recipe)
+
+
+def _could_be(site: Site, kind: str, context: Context) -> bool:
+    """Whether a node that is in int8 has such a format."""
+    is_now = any(site.outputs[0] in numbers.precision for numbers in context.numbers)
+    return not is_now and site.op not in FOLLOWING and not why_not_precise(site, kind)
 
 
 def _line(recipe: Mapping[str, Any]) -> str:

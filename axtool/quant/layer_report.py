@@ -81,7 +81,7 @@ def report_layers(
         name for stage, rows in zip(devices, sites, strict=True) for name in _could_be_int16(stage, rows, target)
     )
     flat = [site for rows in sites for site in rows]
-    worst = worst_layers(figures, Context(flat, numbers, by_tensor, energy, wide, rounded))
+    worst = worst_layers(figures, Context(flat, numbers, by_tensor, energy, wide, rounded, target.formats))
     ties = _ties(sites, numbers, by_tensor)
     outputs = [name for program in programs for name in program.outputs]
     notices = (*tie_notices(ties), *part_notices(flat, by_tensor, outputs))

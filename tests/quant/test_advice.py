@@ -43,12 +43,14 @@ def found(
     *,
     power: float = 4.0,
     rounded: bool = False,
+    formats: tuple[str, ...] = ("int8",),
 ) -> Finding:
     maker = Site("Conv", "b", 0, ("in",), ("x",))
     step = numbers.formats["x"].scale[0]
     channels = site.constants["w"].shape[1]
     energy = Energy(step, 100, np.full(channels, 100 * power / step**2), np.full(channels, 100 / 12))
-    (finding,) = worst_layers([row], Context((maker, site), (numbers,), {"y": row}, {"x": energy}, wide, rounded))
+    context = Context((maker, site), (numbers,), {"y": row}, {"x": energy}, wide, rounded, formats)
+    (finding,) = worst_layers([row], context)
     return finding
 
 
@@ -89,6 +91,13 @@ def test_a_chip_without_int16_leaves_the_host() -> None:
     finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), NARROW)
     assert finding.recipe == {"match": {"name": "c"}, "format": "float"}
     assert "float on the host" in finding.advice
+
+
+def test_a_product_that_cannot_be_int16_may_be_fp16_where_the_chip_has_it() -> None:
+    site = conv()
+    finding = found(figures(single=4e3, stored=3.5e3), site, numbers(site), NARROW, formats=("int8", "fx32", "fp16"))
+    assert finding.recipe == {"match": {"name": "c"}, "format": "fp16"}
+    assert "fp16 by --recipe (layers: {match: {name: 'c'}, format: fp16})" in finding.advice
 
 
 def test_a_tie_with_a_wider_tensor_is_told_with_its_factor() -> None:
