@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from axtool.plan.groups import Group
 from axtool.plan.layer_commands import LayerWriter, Prepared
-from axtool.plan.tile_boxes import channel_parts, command_size
+from axtool.plan.tile_boxes import channel_parts, command_size, in_lines
 from axtool.types import Command, Tile, View
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _compute(writers: Sequence[LayerWriter], ready: Sequence[Prepared], made: di
     box, last = step.box, writers[-1]
     whole = last.place(box)
     made[last.layer.outputs[0]] = whole
-    rows, columns = command_size((box.h, box.w, box.n), last.target)
+    rows, columns = command_size((box.h, box.w, box.n), last.target, lines=in_lines(writers[0].layer))
     channels = channel_parts([writer.job for writer in writers], box)
     for y in range(box.y, box.y + box.h, rows):
         h = min(rows, box.y + box.h - y)

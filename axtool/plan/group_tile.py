@@ -8,7 +8,7 @@ from dataclasses import replace
 from axtool.plan.cascade import cascade_bytes, choose_cascade
 from axtool.plan.groups import Group
 from axtool.plan.tile import LEVELS, level_size
-from axtool.plan.tile_boxes import BLOCK, Size, TileJob, box_bytes, channel_unit, command_size
+from axtool.plan.tile_boxes import BLOCK, Size, TileJob, box_bytes, channel_unit, command_size, in_lines
 from axtool.plan.tile_cost import Buffers, Tiling, both, bytes_at, evaluate
 from axtool.target import Target
 from axtool.timing.cost import OUTPUT
@@ -25,7 +25,9 @@ def jobs_of(program: Program, target: Target, external: frozenset[str], group: G
 
 def group_bytes(jobs: Sequence[TileJob], size: Size) -> int:
     """On-chip bytes for boxes of that size with one buffer for each operand, and what passes between the layers."""
-    return sum(bytes_at(job, size) for job in jobs) + sum(_passing(job, size).size for job in jobs[:-1])
+    return sum(bytes_at(job, size) for job in jobs) + sum(
+        _passing(job, size, lines=in_lines(jobs[0].layer)).size for job in jobs[:-1]
+    )
 
 
 def group_smallest(jobs: Sequence[TileJob], group: Group, level: int) -> int:
@@ -68,7 +70,7 @@ def choose_group(jobs: Sequence[TileJob], group: Group, room: int) -> tuple[Tili
 def _areas(job: TileJob, n: int, staged: bool, room: int, jobs: Sequence[TileJob]) -> Iterator[Size]:
     """Boxes of `n` channels that fit, from all rows to one, the largest first; the whole where nothing is staged."""
     h, w, _ = job.dims
-    rows, columns = command_size(job.dims, job.target)
+    rows, columns = command_size(job.dims, job.target, lines=in_lines(job.layer))
     tried = 0
     heights = [(height, w) for height in _halves(h, 1, rows)] if staged else [(h, w)]
     widths = [(min(rows, h), width) for width in _halves(w, 1, columns)[1:]] if staged else []
@@ -88,17 +90,17 @@ def _joined(jobs: Sequence[TileJob], size: Size, tilings: Sequence[Tiling]) -> t
     """The tilings with buffers for what passes: two, so that the next tile need not wait for the last to be read."""
     return (
         *(
-            replace(tiling, staged={**tiling.staged, OUTPUT: _passing(job, size)})
+            replace(tiling, staged={**tiling.staged, OUTPUT: _passing(job, size, lines=in_lines(jobs[0].layer))})
             for job, tiling in zip(jobs[:-1], tilings[:-1], strict=True)
         ),
         tilings[-1],
     )
 
 
-def _passing(job: TileJob, size: Size) -> Buffers:
+def _passing(job: TileJob, size: Size, *, lines: bool) -> Buffers:
     """The buffer of what a layer hands to the next one: a tile of the array, or the box where one command makes it."""
     h, w, n = (min(part, whole) for part, whole in zip(size, job.dims, strict=True))
-    rows, columns = command_size((h, w, n), job.target)
+    rows, columns = command_size((h, w, n), job.target, lines=lines)
     box = Tile(0, 0, 0, min(h, rows), min(w, columns), n)
     return Buffers(box_bytes(job, box), 1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from axtool.plan.tile_boxes import BLOCK, Size, TileJob, array_tile, channel_unit
+from axtool.plan.tile_boxes import BLOCK, Size, TileJob, array_tile, channel_unit, in_lines
 from axtool.plan.tile_cost import Tiling, bytes_at, evaluate, least_cycles, ways
 
 LEVELS = 6  # how small a box may get, from a band of the array's height to one element
@@ -80,7 +80,7 @@ def smallest(job: TileJob, level: int) -> int:
 def level_size(job: TileJob, level: int) -> Size:
     """The box of a level: a band, a tile of the array, fewer channels, fewer rows, a line, an element."""
     h, w, c = job.dims
-    rows, columns = array_tile(job.dims, job.target)
+    rows, columns = array_tile(job.dims, job.target, lines=in_lines(job.layer))
     unit = channel_unit(job)
     block = max(1, BLOCK // unit) * unit
     quarter = max(4 * block, -(-c // 4 // unit) * unit)
@@ -109,7 +109,7 @@ def _channel_options(job: TileJob) -> list[int]:
 def _spatial_options(job: TileJob) -> Sequence[tuple[int, int]]:
     """Row bands from tall to one array tile, then boxes of fewer columns, then of fewer rows."""
     h, w, _ = job.dims
-    rows, columns = array_tile(job.dims, job.target)
+    rows, columns = array_tile(job.dims, job.target, lines=in_lines(job.layer))
     if not job.staged_inputs and not job.stores:
         return [(h, w)]
     bands = [(band, w) for band in _halves(h, rows, rows)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from axtool.ops.elements import narrow, out_bytes
-from axtool.ops.encoding import MAC_OPS, ROW_OPS, dims_of, window_of
+from axtool.ops.encoding import MAC_OPS, PRODUCTS, ROW_OPS, dims_of, window_of
 from axtool.plan.local_memory import local_bytes
 from axtool.plan.memory import align
 from axtool.plan.order import padded
@@ -137,17 +137,22 @@ class TileJob:
         return known
 
 
-def array_tile(dims: Size, target: Target) -> tuple[int, int]:
+def in_lines(layer: Layer) -> bool:
+    """Whether a step of the array is of one row: rows of a product of two activations have a right side each."""
+    return layer.op in PRODUCTS
+
+
+def array_tile(dims: Size, target: Target, *, lines: bool = False) -> tuple[int, int]:
     """Rows and columns of output pixels of one step of the array; tokens in one line fill it too."""
     rows, columns = target.array.rows, target.array.columns
-    if dims[0] == 1:
+    if lines or dims[0] == 1:
         return 1, rows * columns
     return (rows * columns, 1) if dims[1] == 1 else (rows, columns)
 
 
-def command_size(dims: Size, target: Target) -> tuple[int, int]:
+def command_size(dims: Size, target: Target, *, lines: bool = False) -> tuple[int, int]:
     """Rows and columns of one command. An array of a few pixels takes a box in one command, tile after tile."""
-    rows, columns = array_tile(dims, target)
+    rows, columns = array_tile(dims, target, lines=lines)
     return (rows, columns) if rows * columns >= LARGE_ARRAY else dims[:2]
 
 

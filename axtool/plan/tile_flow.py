@@ -12,7 +12,7 @@ from math import ceil
 from typing import NamedTuple
 
 from axtool.plan.order import padded
-from axtool.plan.tile_boxes import Step, TileJob, box_bytes, channel_parts, command_size
+from axtool.plan.tile_boxes import Step, TileJob, box_bytes, channel_parts, command_size, in_lines
 from axtool.plan.tile_needs import boxed_inputs
 from axtool.timing.cost import OUTPUT, WEIGHTS
 from axtool.timing.transfers import Paths
@@ -128,7 +128,7 @@ def array_cycles(job: TileJob, step: Step, *, held: bool = False) -> int:
 
 def _commands(job: TileJob, step: Step, held: bool) -> int:
     box, model = step.box, job.model
-    rows, columns = command_size((box.h, box.w, box.n), job.target)
+    rows, columns = command_size((box.h, box.w, box.n), job.target, lines=in_lines(job.layer))
     total = 0
     for y in range(box.y, box.y + box.h, rows):
         for x in range(box.x, box.x + box.w, columns):

@@ -18,6 +18,7 @@ from axtool.plan.lower import lower
 from axtool.quant.formats import quantize_stage
 from axtool.target import Target
 from axtool.target_file import load_target
+from axtool.timing.cost import CostModel
 from axtool.types import Program, QFormat, Quantization, Site
 from tests.plan.hand_programs import run
 from tests.plan.planned_bits import same_bits
@@ -167,3 +168,14 @@ def test_scores_without_a_format_are_an_error() -> None:
     formats: dict[str, QFormat] = {n: f for n, f in case.numbers.formats.items() if n != "y/scores"}
     with pytest.raises(ValueError, match="'y/scores' has no format"):
         lower((case.site,), Quantization(formats, {}, {}), CHIP, tuple(case.feeds), ("y",))
+
+
+def test_heads_of_a_product_take_the_whole_array_one_after_the_other() -> None:
+    site, feeds, y = product((1, 4, 600, 32), (1, 4, 32, 100))
+    ranges = {name: (float(x.min()), float(x.max())) for name, x in {**feeds, "y": y}.items()}
+    numbers = quantize_stage((site,), ranges, CHIP, ("a", "b"), ("y",))
+    built = plan(lower((site,), numbers, CHIP, ("a", "b"), ("y",)), CHIP)
+    tiles = [command.tile for command in built.commands if command.kind == "compute"]
+    assert [(tile.h, tile.w) for tile in tiles] == [(1, 600)] * 4
+    steps = 4 * 100 * (2 + 3)  # heads, columns, two steps of 16 inputs and the drain
+    assert sum(CostModel(built.program, CHIP).cost(0, tile).mac for tile in tiles) == steps
