@@ -14,7 +14,7 @@ from axtool.types import Site
 # What only moves values has the format of what it reads, whatever is asked of it.
 FOLLOWING = frozenset({*MOVES, *IDENTITY, "Concat", "Gather", "Pad", "Expand", "GlobalMaxPool", "ReduceMax"})
 FP16_OPS = frozenset({"MatMul", "Gemm", "Attention", "Conv", "Add", "Relu"})
-FX32_OPS = frozenset({"Add", "Sub", "Mul", "LayerNormalization", "Softmax", *UNARY})
+FX32_OPS = frozenset({"Add", "Sub", "Sum", "Mul", "Div", "LayerNormalization", "Softmax", *UNARY})
 _BEHIND: Mapping[str, frozenset[str]] = MappingProxyType(
     {"Add": frozenset({"MatMul", "Gemm"}), "Relu": frozenset({"MatMul", "Gemm", "Conv", "Add"})}
 )

@@ -31,7 +31,7 @@ HALF = QFormat("fp16")
 
 
 def lower_sum(b: Builder, site: Site) -> None:
-    """Add or Sub of two tensors, or of one and a constant: each shifted to the fraction bits of the result."""
+    """Add, Sub or Sum of two tensors, or of one and a constant: each shifted to the fraction bits of the result."""
     end = _ending(b, site)
     reads = _operands(b, site, end.bits)
     shifts = {f"shift_{side}": _bits(b, x) - end.bits for side, x in zip("ab", reads, strict=True)}
@@ -39,7 +39,7 @@ def lower_sum(b: Builder, site: Site) -> None:
 
 
 def lower_product(b: Builder, site: Site) -> None:
-    """Mul of two tensors, or of one and a constant in the fit of its own values."""
+    """Mul of two tensors, or of one and a constant in the fit of its values; Div by one is Mul by its reciprocal."""
     end = _ending(b, site)
     reads = _operands(b, site, None)
     shift = sum(_bits(b, x) for x in reads) - end.bits
@@ -146,6 +146,7 @@ def _operands(b: Builder, site: Site, bits: int | None) -> list[str]:
 
 def _constant(b: Builder, site: Site, name: str, layout: Layout, rank: int, bits: int | None) -> str:
     values = np.asarray(site.constants[name], np.float64)
+    values = 1 / values if site.op == "Div" else values
     values = values.reshape((1,) * (rank - values.ndim) + values.shape)
     chosen = fit(float(values.min(initial=0.0)), float(values.max(initial=0.0))) if bits is None else bits
     axes = axes_of(rank, layout)
@@ -203,7 +204,8 @@ def _bits(b: Builder, tensor: str) -> int:
 
 Lowering = Callable[[Builder, Site], None]
 FX32: Mapping[str, Lowering] = MappingProxyType(
-    {**dict.fromkeys(UNARY, lower_function), "Add": lower_sum, "Sub": lower_sum, "Mul": lower_product}
+    {**dict.fromkeys(UNARY, lower_function), "Mul": lower_product, "Div": lower_product}
+    | dict.fromkeys(("Add", "Sub", "Sum"), lower_sum)
     | {"Softmax": lower_fx_softmax, "LayerNormalization": lower_fx_layer_norm}
 )
 FP16: Mapping[str, Lowering] = MappingProxyType(

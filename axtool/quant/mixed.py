@@ -109,7 +109,7 @@ def _rule(site: Site, bits: Sequence[int]) -> Callable[[float, float], int]:
     """The rule for the fraction bits of what an fx32 site makes of inputs of so many."""
     if site.op in CLAMPS or moves_whole(site):
         return lambda lo, hi: min(bits)  # a Concat has the coarsest of its parts
-    if site.op in ("Add", "Sub") and bits:
+    if site.op in ("Add", "Sub", "Sum") and bits:
         return lambda lo, hi: fx.residual_add_bits(lo, hi, *bits)
     if site.op == "Sigmoid":
         return lambda lo, hi: fx.SIGMOID_BITS

@@ -37,6 +37,14 @@ CASES = {
         "(float[1,5,7] x) => (float[1,5,7] y) { a = Mul(x, w) y = Add(a, c) }", {"w": (7,), "c": (5, 1)},
         {"x": "fx32", "a": "fx32", "y": "fx32"}, ["fx_mul", "fx_add"], FINE,
     ),
+    "a sum by another name": (
+        "(float[1,5,7] x, float[1,5,7] z) => (float[1,5,7] y) { y = Sum(x, z) }", {},
+        {"x": "fx32", "z": "fx32", "y": "fx32"}, ["fx_add"], FINE,
+    ),
+    "a quotient by a constant": (
+        "(float[1,5,7] x) => (float[1,5,7] y) { y = Div(x, w) }", {"w": np.array([3.0, -0.7, 12.0, 1.0, 0.3, 9.0, 2.0])},
+        {"x": "fx32", "y": "fx32"}, ["fx_mul"], FINE,
+    ),
     "a product broadcast over an image": (
         "(float[1,3,5,7] x, float[1,3,1,1] z) => (float[1,3,5,7] y) { y = Mul(x, z) }", {},
         {"x": "fx32", "z": "fx32", "y": "fx32"}, ["fx_mul"], FINE,
