@@ -66,7 +66,7 @@ FAULTS: dict[str, tuple[Callable[[Program], Program], str]] = {
     "an output listed twice": (lambda p: replace(p, outputs=("y", "y")), "listed twice"),
     "a read of the unknown": (lambda p: with_layer(p, 1, lambda x: replace(x, inputs=("ghost",))), "nothing describes"),
     "a name that is another": (renamed, "calls itself 'z'"),
-    "an activation of 32 bits": (lambda p: with_tensor(p, "c", format=QFormat("int32", (1.0,))), "'c' is int32"),
+    "an activation in float32": (lambda p: with_tensor(p, "c", format=QFormat("float32")), "'c' is float32"),
     "int16 in the bytes of int8": (lambda p: with_tensor(p, "c", format=QFormat("int16", (1.0,))), "3, 3, 4.*wants.*3, 3, 8"),
     "int16 with a zero point": (lambda p: with_tensor(p, "c", format=QFormat("int16", (1.0,), (4,))), "int16 with zero"),
     "a maximum of int16": (
