@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from axtool.ops.boxes import Job
+from axtool.ops.encoding import ragged
+from axtool.ops.legal import check_layer
 from axtool.ops.packing_fp16 import pack_bias, pack_linear
+from axtool.sim.engine import open_engine
 from axtool.types import Tile
-from tests.native.one_command import EXAMPLES, Memory, same_bytes
+from tests.native.one_command import EXAMPLES, Memory, op_row, same_bytes
 from tests.ops.cases import random_case, random_tile
 from tests.ops.mixed_cases import MAKERS
 
@@ -91,3 +94,22 @@ def test_sums_that_leave_their_kind_saturate_and_no_number_is_always_the_same(ou
     out = (1, 999, 32 * out_bytes)
     job = Job("fp16_linear", (1, 999, 4), out, attrs, Tile(0, 0, 0, *out))
     same_bytes(job, memory, {1: pack_linear(weights), 2: pack_bias(ends)})
+
+
+@pytest.mark.parametrize(("op", "wrong"), [
+    ("fx_add", {"a_bytes": 2}), ("fx_add", {"shift_b": 63}), ("fx_add", {"shift_a": -31}), ("fx_add", {"sub": 2}),
+    ("fx_mul", {"shift": 63}), ("fx_mul", {"out_bytes": 1}), ("fx_requantize", {"lo": 5, "hi": 4}),
+    ("fx_quantize", {"shift": -1}), ("fx_quantize", {"inverse": -1}), ("fx_quantize", {"rest": 63}),
+    ("fx_quantize", {"out_bytes": 1, "hi": 128}), ("fx_dequantize", {"x_bytes": 4}), ("fx_dequantize", {"scale": -1}),
+    ("fx_lut", {"interval": 21}), ("fx_from_fp16", {"f": 32}), ("fp16_from_fx", {"f": -1}),
+    ("fp16_linear", {"bias_rows": 7919}), ("fp16_linear", {"relu": 2}), ("fp16_linear", {"out_bytes": 1}),
+    ("fp16_linear", {"f_x": 32}),
+])  # fmt: skip
+def test_the_engine_refuses_the_rows_that_are_illegal(op: str, wrong: dict[str, int]) -> None:
+    case = random_case(op, 1)
+    attrs = case.attrs | wrong
+    with pytest.raises(ValueError, match=op):
+        check_layer(op, case.in_dims, case.out_dims, attrs)
+    row = op_row(op, case.in_dims, case.out_dims, attrs)
+    with pytest.raises(ValueError, match=op):
+        open_engine("native", *ragged([row]), *ragged([]), {"ext": 0, "ocm": 0})
