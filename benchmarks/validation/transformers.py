@@ -14,8 +14,8 @@ TARGETS: Sequence[str] = ()  # no constant of a chip changes a number
 ABOUT = """
 DETR-R101, SegFormer-B0 and MiniLM-L6 as they are compiled for a QC-U, run on the simulated device, beside onnxruntime
 in float. The notebooks of Quadric print what their trained weights do on one picture each; DETR and SegFormer have
-seeded weights here and four made-up pictures that calibration did not see, so that those figures are for orientation. MiniLM
-has its trained weights, which a package brings, and 100 sentences.
+seeded weights here and four made-up pictures that calibration did not see, so that those figures are for orientation.
+MiniLM has its trained weights, which a package brings, and 100 sentences.
 
 - **DETR-R101**, `detr-mixed`: the ten best boxes of each picture, of the same class and with an IoU above 0.5.
 - **SegFormer-B0**, `segformer-int8`: the label of every pixel, and of those whose best score is above the second by
