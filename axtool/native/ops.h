@@ -78,6 +78,8 @@ void check_int8(const Layer &layer, const char *field);
 void check_scale(const Layer &layer, const char *m, const char *f);
 void check_limits(const Layer &layer);  // lo, hi
 void check_same_dims(const Layer &layer);
+void check_same_numbers(const Layer &layer);  // with x_bytes and out_bytes a number
+void needs_same_numbers(const Layer &layer, const Box &bytes, int64_t part, Box *of);
 // of a wide op: bytes of its operands (the last is the output's), and how its channels divide into numbers
 void check_bytes(const Layer &layer, std::initializer_list<const char *> fields);
 void check_zero_point(const Layer &layer, const char *field, const char *bytes);

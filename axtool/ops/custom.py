@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -146,17 +147,22 @@ def named_inputs(op: CustomOp, site: Site) -> tuple[tuple[str, str], ...]:
     return tuple(zip(input_names(op), site.inputs, strict=True))
 
 
+@contextmanager
+def users_code(what: str, hint: str) -> Iterator[None]:
+    """The user's code runs inside: whatever it raises is about the op, and becomes a UsageError."""
+    try:
+        yield
+    except Exception as error:
+        raise UsageError(
+            f"{what} fails: {type(error).__name__}: {error}", code="custom-op-failed", hint=hint
+        ) from error
+
+
 def cost_of(number: int, height: int, width: int, channels: int) -> float:
     """Cycles of the vector unit that the op of a row says of an output box. UsageError for what is no such number."""
     op = of_id(number)
-    try:
+    with users_code(f"cost of custom op '{op.name}'", "it gets height, width and channels of a box and returns cycles"):
         cycles = float(op.cost(height, width, channels))
-    except Exception as error:  # the user's code: whatever it raises is about the op
-        raise UsageError(
-            f"cost of custom op '{op.name}' fails: {type(error).__name__}: {error}",
-            code="custom-op-failed",
-            hint="it gets height, width and channels of a box and returns cycles",
-        ) from error
     if not (math.isfinite(cycles) and 0 <= cycles < MOST_CYCLES):
         raise UsageError(f"cost of custom op '{op.name}' is {cycles}", code="custom-op-failed",
                          hint="return cycles, at least 0")  # fmt: skip

@@ -29,17 +29,12 @@ def reckoned(
     op: custom.CustomOp, boxes: Sequence[NDArray[np.int8]], numbers: NDArray[np.uint8], dims: Dims
 ) -> NDArray[np.int8]:
     """The reference's result. UsageError where it fails, or returns another shape than (h, w, c) `dims` or no int8."""
-    try:
+    what = f"the reference of custom op '{op.name}'"
+    with custom.users_code(what, "it gets int8 boxes (h, w, c) and the bytes that prepare returned"):
         made = np.asarray(op.reference(boxes, numbers))
-    except Exception as error:  # the user's code: whatever it raises is about the op
-        raise UsageError(
-            f"the reference of custom op '{op.name}' fails: {type(error).__name__}: {error}",
-            code="custom-op-failed",
-            hint="it gets int8 boxes (h, w, c) and the bytes that prepare returned",
-        ) from error
     if made.shape != tuple(dims) or made.dtype != np.int8:
         raise UsageError(
-            f"the reference of custom op '{op.name}' returns {made.dtype}{list(made.shape)}, want int8{list(dims)}",
+            f"{what} returns {made.dtype}{list(made.shape)}, want int8{list(dims)}",
             code="custom-op-failed",
             hint="round and clip to -128..127, then .astype(np.int8)",
         )

@@ -27,14 +27,9 @@ def lower_custom(b: Builder, site: Site) -> None:
         {want: site.shapes[name] for want, name in custom.named_inputs(op, site)}
         | {custom.output_of(op): site.shapes[out]},
     )
-    try:
+    what = f"prepare of custom op '{op.name}' at '{out}'"
+    with custom.users_code(what, "it gets a Case and returns the op's numbers as a NumPy array"):
         numbers = np.ascontiguousarray(op.prepare(case))
-    except Exception as error:  # the user's code: whatever it raises is about the op
-        raise UsageError(
-            f"prepare of custom op '{op.name}' fails at '{out}': {type(error).__name__}: {error}",
-            code="custom-op-failed",
-            hint="it gets a Case and returns the op's numbers as a NumPy array",
-        ) from error
     if numbers.dtype.hasobject or not numbers.nbytes:
         raise UsageError(
             f"prepare of custom op '{op.name}' returns {numbers.dtype}{list(numbers.shape)}, which is no numbers",

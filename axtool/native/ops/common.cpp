@@ -119,6 +119,16 @@ void check_same_dims(const Layer &layer) {
   want(same, std::string(layer.name()) + ": input and output have different dims");
 }
 
+void check_same_numbers(const Layer &layer) {
+  const bool same = layer.in.h == layer.out.h && layer.in.w == layer.out.w &&
+                    layer.in.c / layer.get("x_bytes") == layer.out.c / layer.get("out_bytes");
+  want(same, std::string(layer.name()) + ": input and output have different dims");
+}
+
+void needs_same_numbers(const Layer &layer, const Box &bytes, int64_t, Box *of) {
+  of[0] = in_bytes(in_numbers(layer, bytes), layer.get("x_bytes"));
+}
+
 void check_bytes(const Layer &layer, std::initializer_list<const char *> fields) {
   int64_t most = 0, out = 1;
   for (const char *field : fields) {

@@ -78,13 +78,7 @@ void mul(const Call &call) {
 void check_one(const Layer &layer, std::initializer_list<int64_t> x, std::initializer_list<int64_t> out) {
   check_size(layer, "x_bytes", x), check_size(layer, "out_bytes", out);
   check_whole_numbers(layer);
-  const bool same = layer.in.h == layer.out.h && layer.in.w == layer.out.w &&
-                    layer.in.c / layer.get("x_bytes") == layer.out.c / layer.get("out_bytes");
-  want(same, std::string(layer.name()) + ": input and output have different dims");
-}
-
-void needs_same(const Layer &layer, const Box &bytes, int64_t, Box *of) {
-  of[0] = in_bytes(in_numbers(layer, bytes), layer.get("x_bytes"));
+  check_same_numbers(layer);
 }
 
 // The same of pixels with so few numbers that a call for each would take longer: they are brought together first.
@@ -164,7 +158,7 @@ void check_lut(const Layer &layer) {
 }
 
 void needs_lut(const Layer &layer, const Box &tile, int64_t part, Box *of) {
-  needs_same(layer, tile, part, of);
+  needs_same_numbers(layer, tile, part, of);
   of[1] = flat(0, kTableBytes);
 }
 
@@ -193,11 +187,11 @@ void to_fp16(const Call &call) {
 
 const OpInfo fx_add_op = {2, check_add, needs_of_two, no_scratch, add, true};
 const OpInfo fx_mul_op = {2, check_mul, needs_of_two, no_scratch, mul, true};
-const OpInfo fx_requantize_op = {1, check_requantize, needs_same, no_scratch, requantize_fx, true};
-const OpInfo fx_quantize_op = {1, check_quantize, needs_same, no_scratch, quantize, false};
-const OpInfo fx_dequantize_op = {1, check_dequantize, needs_same, no_scratch, dequantize, false};
+const OpInfo fx_requantize_op = {1, check_requantize, needs_same_numbers, no_scratch, requantize_fx, true};
+const OpInfo fx_quantize_op = {1, check_quantize, needs_same_numbers, no_scratch, quantize, false};
+const OpInfo fx_dequantize_op = {1, check_dequantize, needs_same_numbers, no_scratch, dequantize, false};
 const OpInfo fx_lut_op = {2, check_lut, needs_lut, no_scratch, lut, true};
-const OpInfo fx_from_fp16_op = {1, check_from_fp16, needs_same, no_scratch, from_fp16, false};
-const OpInfo fp16_from_fx_op = {1, check_to_fp16, needs_same, no_scratch, to_fp16, false};
+const OpInfo fx_from_fp16_op = {1, check_from_fp16, needs_same_numbers, no_scratch, from_fp16, false};
+const OpInfo fp16_from_fx_op = {1, check_to_fp16, needs_same_numbers, no_scratch, to_fp16, false};
 
 }  // namespace axtool

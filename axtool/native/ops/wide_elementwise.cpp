@@ -92,13 +92,7 @@ void mul(const Call &call) {
 void check_one(const Layer &layer) {
   check_bytes(layer, {"x_bytes", "out_bytes"});
   check_wide_limits(layer);
-  const bool same = layer.in.h == layer.out.h && layer.in.w == layer.out.w &&
-                    layer.in.c / layer.get("x_bytes") == layer.out.c / layer.get("out_bytes");
-  want(same, std::string(layer.name()) + ": input and output have different dims");
-}
-
-void needs_same(const Layer &layer, const Box &bytes, int64_t, Box *of) {
-  of[0] = in_bytes(in_numbers(layer, bytes), layer.get("x_bytes"));
+  check_same_numbers(layer);
 }
 
 // Calls row(n, source, sink) for rows of numbers.
@@ -131,7 +125,7 @@ void requantize_numbers(const Call &call) {
 }
 
 void needs_lut(const Layer &layer, const Box &tile, int64_t part, Box *of) {
-  needs_same(layer, tile, part, of);
+  needs_same_numbers(layer, tile, part, of);
   of[1] = flat(0, layer.get("x_bytes") == 1 ? 256 * 2 : 1025 * 4);
 }
 
@@ -194,7 +188,7 @@ void avg_pool(const Call &call) {
 
 const OpInfo wide_add_op = {2, check_add, needs_of_two, no_scratch, add, false};
 const OpInfo wide_mul_op = {2, check_mul, needs_of_two, no_scratch, mul, false};
-const OpInfo wide_requantize_op = {1, check_requantize, needs_same, no_scratch, requantize_numbers, false};
+const OpInfo wide_requantize_op = {1, check_requantize, needs_same_numbers, no_scratch, requantize_numbers, false};
 const OpInfo wide_lut_op = {2, check_one, needs_lut, no_scratch, lut, false};
 const OpInfo wide_avg_pool_op = {2, check_avg, needs_avg, scratch_avg, avg_pool, false};
 
