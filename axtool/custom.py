@@ -11,7 +11,7 @@ from pathlib import Path
 
 from axtool.errors import UsageError
 from axtool.graph.passes.pattern import Pattern, read_pattern
-from axtool.ops.custom import Case, CustomOp, Ints, add
+from axtool.ops.custom import Case, CustomOp, Ints, add, told
 from axtool.ops.limits import device_ops
 
 __all__ = ["Case", "CustomOp", "Ints", "load_custom_ops", "load_files"]
@@ -33,9 +33,11 @@ def load_custom_ops(path: Path) -> tuple[CustomOp, ...]:
         raise UsageError(f"no file of custom ops is at '{path}'", code="file-not-found", hint="check the path")
     try:
         found = runpy.run_path(str(path), run_name="axtool_custom_ops")
-    except Exception as error:  # the user's code: whatever it raises is about the file
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's code: whatever it raises is about the file, `sys.exit` too
         raise UsageError(
-            f"the file of custom ops fails: {type(error).__name__}: {error}{_line_of(error, path)}",
+            f"the file of custom ops fails: {told(error)}{_line_of(error, path)}",
             where=str(path),
             code="bad-custom-op",
             hint=f"run `python {path.name}`, which shows where",
@@ -71,9 +73,6 @@ def _check(op: CustomOp, path: Path) -> Pattern:
         raise UsageError(
             f"'{op.name}' is an op already", where=str(path), code="bad-custom-op", hint=f"call it My{op.name}"
         )
-    if op.reads not in ("pixel", "whole"):
-        raise UsageError(f"custom op '{op.name}': reads is '{op.reads}', want pixel or whole", where=str(path),
-                         code="bad-custom-op")  # fmt: skip
     if op.native is not None and not Path(op.native[0]).is_file():
         raise UsageError(
             f"custom op '{op.name}': the library '{op.native[0]}' is not there",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import shutil
@@ -16,7 +17,10 @@ from typer.testing import CliRunner
 from axtool.cli.main import app
 from axtool.custom import load_custom_ops
 from axtool.errors import UsageError
+from axtool.graph.front import Reading, read_front
 from axtool.ops import custom
+from axtool.sim.custom_functions import FUNCTION, CustomFunctions
+from axtool.target_file import load_target
 from tests.graph.test_pass_match_custom import block, model
 
 WHOLE = """
@@ -108,6 +112,67 @@ def test_the_clock_charges_what_the_op_says_it_costs(tmp_path: Path) -> None:
     assert cycles[1] - cycles[0] == 4000 * fills
 
 
+@pytest.mark.parametrize(
+    ("was", "line", "said"),
+    [
+        ('    return "" if', "    1 / 0", "limit of custom op 'Snake' fails: ZeroDivisionError"),
+        ('    return "" if', "    return None", "limit of custom op 'Snake' returns None"),
+        ("    (x,), y = case", "    raise SystemExit(0)", "prepare of custom op 'Snake' at 'y' fails: SystemExit: 0"),
+        ("    (x,), y = case", "    return 'numbers'", "prepare of custom op 'Snake' returns <U7"),
+    ],
+)
+def test_what_a_users_functions_do_at_compile_time_is_told(tmp_path: Path, was: str, line: str, said: str) -> None:
+    ops = block("python")
+    assert was in ops
+    file = tmp_path / "my_ops.py"
+    file.write_text(ops.replace(was, f"{line}\n{was}", 1))
+    source, axm = model(tmp_path / "model.onnx"), tmp_path / "model.axm"
+    done = CliRunner().invoke(
+        app, ["compile", str(source), "--calib", "random:2", "-O", "0", "--custom-ops", str(file), "-o", str(axm)]
+    )
+    assert isinstance(done.exception, UsageError)
+    assert said in str(done.exception)
+    assert not axm.exists()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_a_c_function_that_fails_is_told_with_its_number_and_the_ops_name(tmp_path: Path) -> None:
+    (tmp_path / "snake.c").write_text("int snake(void) { return 5; }")
+    subprocess.run(["cc", "-shared", "-fPIC", "snake.c", "-o", "snake.so"], cwd=tmp_path, check=True)
+    native = f"    native=({str(tmp_path / 'snake.so')!r}, 'snake'),\n"
+    file, axm = compiled(tmp_path, block("python"), None, "--no-layer-check", "-O", "0")
+    file.write_text(block("python").replace("    prepare=prepare,\n", "    prepare=prepare,\n" + native))
+    np.save(tmp_path / "feed.npy", np.zeros((1, 3, 20, 36), np.float32))
+    done = CliRunner().invoke(app, ["run", str(axm), str(tmp_path / "feed.npy"), "--custom-ops", str(file)])
+    assert isinstance(done.exception, UsageError)
+    assert re.search("custom op returned 5; .*Snake", str(done.exception))
+
+
+def test_ctrl_c_within_a_reference_is_not_lost_in_c() -> None:
+    def interrupted(inputs, numbers):  # type: ignore[no-untyped-def]
+        raise KeyboardInterrupt
+
+    op = custom.CustomOp("Nap (x) => (y) { y = Sin (x) }", interrupted)
+    custom.add(op)
+    functions = CustomFunctions([op.id])
+    dims, pixel = (ctypes.c_int64 * 6)(1, 1, 1, 1, 1, 1), (ctypes.c_int8 * 1)()
+    inputs = (ctypes.POINTER(ctypes.c_int8) * 1)(ctypes.cast(pixel, ctypes.POINTER(ctypes.c_int8)))
+    call = ctypes.cast(functions.addresses[op.id], FUNCTION)
+    assert call(inputs, 1, dims, (ctypes.c_uint8 * 1)(), 1, pixel) != 0
+    assert isinstance(functions.take_failure(), KeyboardInterrupt)
+
+
+def test_an_op_that_stands_nowhere_in_the_model_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "ops.py"
+    file.write_text(
+        "from axtool.custom import CustomOp\n"
+        "a = CustomOp('Nowhere (x) => (y) { y = Acosh (x) }', lambda inputs, numbers: inputs[0])\n"
+    )
+    load_custom_ops(file)
+    read_front(model(tmp_path / "model.onnx"), load_target("qc-u-1d7-16mb"), Reading())
+    assert "as the pattern says of custom op 'Nowhere'" in caplog.text
+
+
 def test_a_file_without_its_ops_is_refused_by_name(tmp_path: Path) -> None:
     _, axm = compiled(tmp_path, block("python"))
     done = CliRunner().invoke(app, ["profile", str(axm)])
@@ -156,6 +221,7 @@ def test_a_bad_file_is_told_in_words(tmp_path: Path, text: str, said: str) -> No
         ("raise KeyError('lost')", "KeyError: 'lost'"),
         ("return inputs[0][:1]", r"want int8\[20, 3[26], 7\]"),
         ("return inputs[0].astype(np.float32)", "float32"),
+        ("raise SystemExit(0)", "fails: SystemExit: 0"),
     ],
 )
 def test_a_reference_that_fails_is_told_with_the_ops_name(tmp_path: Path, engine: str, line: str, said: str) -> None:

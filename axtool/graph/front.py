@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import onnx_ir as ir
+
 from axtool.errors import located
 from axtool.graph.fuse_wished import fuse_wished
 from axtool.graph.load import Loaded, freeze_overridable, load_model
@@ -18,6 +20,7 @@ from axtool.graph.signature import defaults_of, inputs_of, outputs_of
 from axtool.graph.sites import sites_of
 from axtool.graph.split import Split, Wishes, split
 from axtool.graph.split_outputs import cut_outputs
+from axtool.ops.custom import DOMAIN, known
 from axtool.ops.limits import taken_ops
 from axtool.target import Target
 from axtool.types import Precision, Site, TensorSpec
@@ -96,6 +99,8 @@ def read_front(
     _say(cleaned.notes, logging.INFO)
     step("splitting")
     graph = cleaned.model
+    if "match-custom" not in reading.disable:
+        _say_unfound(graph)
     check_sizes(graph, str(path))  # cleaning finds shapes that loading could not
     entered = [value.name or "" for value in graph.graph.inputs]
     with located(str(path)):
@@ -106,6 +111,20 @@ def read_front(
             cleaned, wishes = fuse_wished(cleaned, wishes, check)
         parts = split(graph, target, given=cleaned.given, wish=lambda sites: wishes)
     return Front(loaded, cleaned, parts, inputs_of(graph), outputs_of(graph), frozen, defaults_of(graph), asked, wishes)
+
+
+def _say_unfound(graph: ir.Model) -> None:
+    """Ops of the user's own whose patterns stand nowhere: a warning where it is all of them, since the device then runs
+    nothing that it would not run without them.
+    """
+    there = {node.op_type for node in graph.graph if node.domain == DOMAIN}
+    if unfound := [name for name in known() if name not in there]:
+        names = ", ".join(f"'{name}'" for name in sorted(unfound))
+        level = logging.INFO if there else logging.WARNING
+        _say(
+            [f"nowhere in the model are nodes as the pattern says of custom op{'s' * (len(unfound) > 1)} {names}"],
+            level,
+        )
 
 
 def _say(lines: Sequence[str], level: int) -> None:

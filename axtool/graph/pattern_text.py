@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _HEADER = re.compile(r"^\s*([A-Za-z_]\w*)\s*\(")
 _FOREIGN = re.compile(r"\b([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\.[A-Za-z_]\w*\s*[<(]")
 
+_PIECES = re.compile(r'"(?:\\.|[^"\\])*"|#[^\n]*|[{}]')
+_COMMENT = re.compile(r"#[^\n]*")
+
 
 def parsed(text: str, opset: int) -> onnx.FunctionProto:
     """An ONNX function from `Name (x) => (y) { ... }`; ops of other domains are written `domain.Op`."""
@@ -20,12 +23,24 @@ def parsed(text: str, opset: int) -> onnx.FunctionProto:
 
     if not _HEADER.match(text):
         raise ValueError("it does not begin with a name and inputs: Name (x) => (y) { ... }")
+    if rest := _behind(text):
+        raise ValueError(f"its text goes on behind the last brace: '{rest[:40]}'")
     foreign = sorted(set(_FOREIGN.findall(text)))
     imports = ", ".join([f'"": {opset}', *(f'"{domain}": 1' for domain in foreign)])
     try:
         return onnx.parser.parse_function(f'<domain: "{DOMAIN}", opset_import: [{imports}]> {text}')
     except onnx.parser.ParseError as error:
         raise ValueError(f"its text does not parse: {_said(str(error))}") from error
+
+
+def _behind(text: str) -> str:
+    """What stands behind the brace that closes the function: the parser leaves it unread."""
+    depth = 0
+    for piece in _PIECES.finditer(text):
+        depth += {"{": 1, "}": -1}.get(piece[0], 0)
+        if piece[0] == "}" and depth == 0:
+            return _COMMENT.sub("", text[piece.end() :]).strip()
+    return ""
 
 
 def _said(text: str) -> str:

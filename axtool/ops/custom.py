@@ -84,6 +84,24 @@ class CustomOp:
     body: str = ""
     limit: Callable[[Mapping[str, tuple[int, ...]]], str] = field(default=lambda shapes: "")
 
+    def __post_init__(self) -> None:
+        """TypeError or ValueError for a field that is something else than it should be."""
+        for key in ("pattern", "body"):
+            if not isinstance(value := getattr(self, key), str):
+                raise TypeError(f"{key} is a {type(value).__name__}, want text")
+        for key in ("reference", "prepare", "cost", "limit"):
+            if not callable(value := getattr(self, key)):
+                raise TypeError(f"{key} is a {type(value).__name__}, want a function")
+        if self.reads not in ("pixel", "whole"):
+            raise ValueError(f"reads is {self.reads!r}, want 'pixel' or 'whole'")
+        if self.native is not None:
+            match self.native:
+                case (str() | Path(), str()):
+                    pass
+                case _:
+                    raise TypeError(f"native is {self.native!r}, want (library, name of the function)")
+        hash(self)  # ops are kept in caches
+
     @property
     def name(self) -> str:
         """The pattern's name."""
@@ -149,13 +167,24 @@ def named_inputs(op: CustomOp, site: Site) -> tuple[tuple[str, str], ...]:
 
 @contextmanager
 def users_code(what: str, hint: str) -> Iterator[None]:
-    """The user's code runs inside: whatever it raises is about the op, and becomes a UsageError."""
+    """The user's code runs inside: whatever it raises, `sys.exit` included, is about the op and becomes a UsageError.
+    Only Ctrl-C passes.
+    """
     try:
         yield
-    except Exception as error:
-        raise UsageError(
-            f"{what} fails: {type(error).__name__}: {error}", code="custom-op-failed", hint=hint
-        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise UsageError(f"{what} fails: {told(error)}", code="custom-op-failed", hint=hint) from error
+
+
+def told(error: BaseException) -> str:
+    """The name of an error's type and what it says, even where saying it fails."""
+    try:
+        said = str(error)
+    except Exception:  # the user's own type of error
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def cost_of(number: int, height: int, width: int, channels: int) -> float:
@@ -167,6 +196,21 @@ def cost_of(number: int, height: int, width: int, channels: int) -> float:
         raise UsageError(f"cost of custom op '{op.name}' is {cycles}", code="custom-op-failed",
                          hint="return cycles, at least 0")  # fmt: skip
     return cycles
+
+
+def limit_of(site: Site) -> str:
+    """Why the device cannot take a node, as the op says it; "" where it can. UsageError for what is no text."""
+    op = of_site(site)
+    shapes = {name: site.shapes[tensor] for name, tensor in named_inputs(op, site)}
+    with users_code(f"limit of custom op '{op.name}'", "it gets shapes by the pattern's names and returns a text"):
+        said = op.limit(shapes)
+    if not isinstance(said, str):
+        raise UsageError(
+            f"limit of custom op '{op.name}' returns {said!r}, which is no text",
+            code="custom-op-failed",
+            hint='return "" where the device can take the op, and else why it cannot',
+        )
+    return said
 
 
 def of_id(number: int) -> CustomOp:

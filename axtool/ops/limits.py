@@ -105,7 +105,7 @@ def _of_custom(site: Site, target: Target) -> tuple[Reason, ...]:
     if target.ops:
         advice = "Compile for a target without a list of ops."
         return (Reason(f"{target.name} runs only some ops.", f"'{op.name}' is a custom op", advice),)
-    seen = op.limit({name: site.shapes[tensor] for name, tensor in custom.named_inputs(op, site)})
+    seen = custom.limit_of(site)
     return (Reason(f"The custom op '{op.name}' has a limit of its own.", seen, "It runs on the host."),) if seen else ()
 
 

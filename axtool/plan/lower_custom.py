@@ -30,7 +30,7 @@ def lower_custom(b: Builder, site: Site) -> None:
     what = f"prepare of custom op '{op.name}' at '{out}'"
     with custom.users_code(what, "it gets a Case and returns the op's numbers as a NumPy array"):
         numbers = np.ascontiguousarray(op.prepare(case))
-    if numbers.dtype.hasobject or not numbers.nbytes:
+    if numbers.dtype.kind not in "biufc" or not numbers.nbytes:
         raise UsageError(
             f"prepare of custom op '{op.name}' returns {numbers.dtype}{list(numbers.shape)}, which is no numbers",
             code="custom-op-failed",

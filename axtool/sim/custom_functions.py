@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from axtool.errors import AxError, UsageError
+from axtool.errors import UsageError
 from axtool.ops import custom
 from axtool.ops.reference_custom import reckoned
 
@@ -29,11 +29,13 @@ class CustomFunctions:
     """The functions of some ops, kept alive; `failure` is what a reference raised last."""
 
     def __init__(self, ids: Iterable[int]) -> None:
-        self.failure: AxError | None = None
+        self.failure: BaseException | None = None
         self._kept: list[object] = []
-        self.addresses = {number: self._address(custom.of_id(number)) for number in set(ids)}
+        known = set(ids)
+        self.names = sorted(custom.of_id(number).name for number in known)
+        self.addresses = {number: self._address(custom.of_id(number)) for number in known}
 
-    def take_failure(self) -> AxError | None:
+    def take_failure(self) -> BaseException | None:
         """What a reference raised, once."""
         failure, self.failure = self.failure, None
         return failure
@@ -52,7 +54,7 @@ class CustomFunctions:
                 boxes = [np.ctypeslib.as_array(inputs[at], tuple(shapes[at])).copy() for at in range(count)]
                 made = reckoned(op, boxes, np.ctypeslib.as_array(numbers, (size,)).copy(), tuple(shapes[count]))
                 np.ctypeslib.as_array(output, tuple(shapes[count]))[...] = made
-            except AxError as error:
+            except BaseException as error:  # nothing can be raised through C: Ctrl-C would be lost, the bits be wrong
                 self.failure = error
                 return FAILED
             return 0

@@ -40,9 +40,11 @@ class NativeEngine:
         lines = [_in_one_piece(tap) for tap in taps or ()]
         try:
             self._engine.run(ext, ocm, lines)
-        except ValueError:
+        except ValueError as error:
             if failure := self._functions.take_failure():
                 raise failure from None
+            if "custom op" in str(error):  # a C function's own number; a reference says more
+                raise ValueError(f"{error}; custom ops of the program: {', '.join(self._functions.names)}") from error
             raise
         for tap, line in zip(taps or (), lines, strict=True):
             if line is not tap:

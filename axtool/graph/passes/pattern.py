@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from axtool.graph.passes.pattern_faults import fault_of
 from axtool.graph.passes.work import constant
 from axtool.graph.pattern_text import parsed
 from axtool.ops.custom import CustomOp
@@ -54,23 +55,15 @@ class Found:
 def read_pattern(op: CustomOp, opset: int = 17) -> Pattern:
     """The pattern of an op. ValueError, with what the parser says, for text that is none."""
     function = parsed(op.pattern, opset)
-    if len(function.output) != 1:
-        raise ValueError(f"a pattern has one output, this one has {len(function.output)}")
+    if fault := fault_of(function):
+        raise ValueError(fault)
     if op.body:
         body = parsed(op.body, opset)
         if (list(body.input), len(body.output)) != (list(function.input), 1):
             raise ValueError(f"body has the inputs {list(body.input)}, the pattern {list(function.input)}")
     makers = {name: node for node in function.node for name in node.output}
-    if function.output[0] not in makers:
-        raise ValueError(f"no node makes the output '{function.output[0]}'")
     values = {name: _value(node) for name, node in makers.items() if node.op_type == "Constant"}
-    pattern = Pattern(function, {n: node for n, node in makers.items() if n not in values}, values)
-    read = {name for node in function.node for name in node.input}
-    if unread := [name for name in function.input if name not in read]:
-        raise ValueError(f"no node reads the input '{unread[0]}'")
-    if unknown := sorted(name for name in read if name and name not in makers and name not in function.input):
-        raise ValueError(f"nothing makes '{unknown[0]}'")
-    return pattern
+    return Pattern(function, {n: node for n, node in makers.items() if n not in values}, values)
 
 
 def find(pattern: Pattern, node: ir.Node) -> Found | None:
