@@ -1,14 +1,15 @@
 """Transformers on the simulated device beside the float models that they came from: embeddings, labels, boxes.
 
 MiniLM-L6 has its trained weights and sentences; SegFormer-B0 and DETR-R101 have seeded weights and made-up pictures,
-others for calibration than for the figures. Everything is deterministic, up to the float sums of onnxruntime.
+others for calibration than for the figures. PP-OCR's text detector, which is no transformer, is what a trained label
+map is measured on. Everything is deterministic, up to the float sums of onnxruntime.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,22 @@ from numpy.typing import NDArray
 from axtool.artefact.stages import Artefact
 from axtool.cli.console import Progress
 from axtool.compiler import compile_model
-from axtool.options import Options
+from axtool.inputs.samples import open_samples
+from axtool.inputs.spec import InputSpec
+from axtool.options import Options, options_of
 from axtool.runtime.model import CompiledModel
 from axtool.verify.box_metric import BoxAgreement, boxes_task
 from axtool.verify.label_metric import LabelAgreement, score_step
 from axtool.verify.metrics import Comparison
+from axtool.zoo.catalogue import find
+from axtool.zoo.recipe import recipe_of, validation_of
 from benchmarks.minilm import feeds_of, minilm, onnx_model, sentences
 from benchmarks.peer import open_session
 from benchmarks.transformers import SUBJECTS, compiled, pictures
 
 MINILM_TARGET, MINILM_RECIPE = "qc-u-1d5-8mb", Path(__file__).parent / "minilm.yaml"
+TEXT_MODEL, TEXT_TARGET = "ppocr-det", "qc-u-1d5-8mb"
+TEXT_THRESHOLD = 0.3  # DBNet's, of the chance that a pixel is text
 CALIBRATED = 12  # pictures
 SEEN = 4  # other pictures, that the figures are of
 Feeds = Mapping[str, NDArray[Any]]
@@ -70,6 +77,25 @@ def segformer_labels() -> LabelAgreement:
     agreement = LabelAgreement(output, {"threshold": 0.5, "classes": None}, scores, *score_step(artefact))
     for wanted, got in _runs(model, artefact, [output, scores]):
         agreement.add(wanted, got)
+    return agreement
+
+
+def text_labels() -> LabelAgreement:
+    """Text or none for each pixel of the zoo's 24 validation pages: PP-OCR's trained detector, the default recipe.
+
+    The pages are drawn over other photographs, and from another seed, than those that calibrate. Raises
+    EnvironmentFault where the package of the weights cannot be had.
+    """
+    entry = find(TEXT_MODEL)
+    recipe = recipe_of(entry, TEXT_TARGET)
+    options = replace(options_of(recipe), layer_check=False)
+    artefact = compile_model(recipe.model, options, Progress(quiet=True)).artefact
+    ((value, shape),), (output,) = recipe.input_shapes.items(), artefact.outputs
+    session, device = open_session(recipe.model.read_bytes(), 1), CompiledModel(artefact)
+    agreement = LabelAgreement(output.name, {"threshold": TEXT_THRESHOLD}, "", *score_step(artefact))
+    for feeds in open_samples(validation_of(entry), [InputSpec(value, shape, "float32")], recipe.preparation):
+        (chances,) = session.run([output.name], dict(feeds))
+        agreement.add({output.name: chances}, device.run(feeds).outputs)
     return agreement
 
 
