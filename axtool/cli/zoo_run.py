@@ -80,7 +80,7 @@ def run_command(
             to = drawn.get(picture)
             if to is not None and seen.result is not None:
                 to.parent.mkdir(exist_ok=True)
-                write_whole(to, draw(picture, seen.result, to.suffix), force=force)
+                write_whole(to, draw(picture, seen.result, to.suffix, seen.labels), force=force)
             rows.append((picture, seen, to))
             progress.count(done, len(pictures))
     engine = "native" if native_available() else "reference"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 
 from axtool.runtime.masks import from_run_lengths
 
+SHOWN = 5  # labels of pixels that are named beside the picture, the most frequent ones
 
-def draw(picture: Path, result: Mapping[str, Any], suffix: str = ".png") -> bytes:
+
+def draw(
+    picture: Path, result: Mapping[str, Any], suffix: str = ".png", labels: NDArray[np.int64] | None = None
+) -> bytes:
     """The picture as bytes of a .png, .jpg or .webp, with what `axtool.runtime.task.interpret` found: boxes and labels,
-    keypoints joined in their order, masks; or the best class in the corner.
+    keypoints joined in their order, masks; or the best class in the corner; or, given the `labels` (h, w) of all its
+    pixels, -1 for none, their colours and the most frequent ones in the corner.
     """
     import cv2
 
@@ -38,14 +43,32 @@ def draw(picture: Path, result: Mapping[str, Any], suffix: str = ".png") -> byte
         cv2.rectangle(image, (x1, y1), (x2, y2), colour, thick)
         _keypoints(image, np.array(row.get("keypoints", ())) * factor, colour, thick)
         _write(image, f"{row['label']} {row['score']:.2f}", (x1, y1), colour, thick)
-    for row in result.get("classes", ())[:1]:
-        _write(image, f"{row['label']} {row['score']:.2f}", (0, 0), _COLOURS[0], thick)
+    if result["kind"] == "semantic":
+        _labels(image, result["classes"], labels, thick)
+    if result["kind"] == "classification":
+        for row in result["classes"][:1]:
+            _write(image, f"{row['label']} {row['score']:.2f}", (0, 0), _COLOURS[0], thick)
     return bytes(cv2.imencode(suffix, image)[1].tobytes())
 
 
 _COLOURS = (
     (0, 158, 230), (178, 114, 0), (115, 158, 0), (66, 228, 240), (167, 121, 204), (233, 180, 86), (0, 94, 213),
 )  # fmt: skip
+
+
+def _labels(
+    image: NDArray[np.uint8], classes: Sequence[Mapping[str, Any]], labels: NDArray[np.int64] | None, thick: int
+) -> None:
+    """Half the colour of its class on every pixel, and the first classes with their shares from the top down."""
+    import cv2
+
+    if labels is not None:
+        enlarged = cv2.resize(labels.astype(np.int16), image.shape[1::-1], interpolation=cv2.INTER_NEAREST)
+        colours = np.array(_COLOURS, np.uint8)[enlarged % len(_COLOURS)]
+        image[...] = np.where(enlarged[..., None] < 0, image, image // 2 + colours // 2)
+    for at, row in enumerate(classes[:SHOWN]):
+        colour = _COLOURS[row["index"] % len(_COLOURS)]
+        _write(image, f"{row['label']} {100 * row['share']:.1f} %", (0, 18 * thick * (at + 1)), colour, thick)
 
 
 def _tint(image: NDArray[np.uint8], mask: Mapping[str, Any], colour: tuple[int, int, int]) -> None:

@@ -22,7 +22,7 @@ from axtool.inputs.spec import InputSpec
 from axtool.runtime.draw import draw
 from axtool.runtime.model import CompiledModel, check_feeds, load
 from axtool.runtime.postamble import Postamble
-from axtool.runtime.task import interpret
+from axtool.runtime.task import interpret, labels_on_picture
 from axtool.sim.engine import ENGINES, native_available
 from axtool.target_file import target_from_dict
 from axtool.timing.clock import time_plan
@@ -51,6 +51,7 @@ class Frame:
     picture: Path | None
     repeats: int = 1
     tail: Mapping[str, Any] | None = None
+    labels: NDArray[np.int64] | None = None  # of the picture's pixels, from a semantic segmenter
 
     def drawn(self, suffix: str = ".png") -> bytes:
         """The picture with what was found on it, as a file of that kind. Raises UsageError for nothing to draw."""
@@ -62,7 +63,7 @@ class Frame:
                 hint="compile it with --task, or use -o for the arrays",
                 code="nothing-to-draw",
             )
-        return draw(self.picture, self.result, suffix)
+        return draw(self.picture, self.result, suffix, self.labels)
 
 
 def run_axm(
@@ -106,7 +107,8 @@ def run_axm(
     task = model.artefact.task
     result = interpret(task, outputs, placement) if task else None
     return Frame(
-        used, outputs, {"prepare": prepared_s, **times}, modelled_ms(model.artefact), result, picture, repeat, tail
+        used, outputs, {"prepare": prepared_s, **times}, modelled_ms(model.artefact), result, picture, repeat, tail,
+        labels_on_picture(task, outputs, placement),
     )  # fmt: skip
 
 

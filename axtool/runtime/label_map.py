@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.inputs.prepare import Placement
+
 THRESHOLD = 0.5
 Array = NDArray[Any]
 
@@ -67,6 +69,22 @@ def shares(labels: NDArray[np.int64], names: Sequence[str] = ()) -> list[dict[st
         }
         for at in order
     ]
+
+
+def over_picture(labels: NDArray[np.int64], placement: Placement) -> NDArray[np.int64]:
+    """The label of every pixel of the picture (height, width), from those (h, w) of all of the model's input, which may
+    be more or fewer than that has pixels. -1 where the input shows no part of the picture, as when it is cropped.
+    """
+    ys, xs = (
+        np.floor(((np.arange(pixels) + 0.5) * scale + offset) * entries / size).astype(np.int64)
+        for pixels, scale, offset, entries, size in zip(
+            placement.image_size, (placement.scale_y, placement.scale_x), (placement.offset_y, placement.offset_x),
+            labels.shape, placement.model_size, strict=True,
+        )
+    )  # fmt: skip
+    height, width = labels.shape
+    inside = ((ys >= 0) & (ys < height))[:, None] & ((xs >= 0) & (xs < width))
+    return np.where(inside, labels[np.ix_(ys.clip(0, height - 1), xs.clip(0, width - 1))], -1)
 
 
 def first_map(task: Mapping[str, Any], outputs: Mapping[str, Array]) -> str:

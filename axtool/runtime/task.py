@@ -21,7 +21,7 @@ from axtool.errors import UsageError, nearest
 from axtool.inputs.prepare import Placement
 from axtool.plain_faults import faults_of
 from axtool.runtime.detect import DECODERS, label
-from axtool.runtime.label_map import THRESHOLD, first_map, label_map, shares
+from axtool.runtime.label_map import THRESHOLD, first_map, label_map, over_picture, shares
 from axtool.runtime.masks import run_lengths
 from axtool.runtime.objects import objects_of
 from axtool.types import TensorSpec
@@ -106,6 +106,15 @@ def _pixels(task: Mapping[str, Any], outputs: Mapping[str, NDArray[Any]]) -> dic
 def labels_of(task: Mapping[str, Any], outputs: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
     """The label of every pixel (h, w) of a semantic segmenter. Raises ValueError where the output is no such map."""
     return label_map(outputs[first_map(task, outputs)], **map_settings(task))
+
+
+def labels_on_picture(
+    task: Mapping[str, Any] | None, outputs: Mapping[str, NDArray[Any]], placement: Placement | None
+) -> NDArray[np.int64] | None:
+    """What `draw` colours a picture with: the label of each of its pixels. None for other tasks, and no picture."""
+    if task is None or task.get("kind") != "semantic" or placement is None:
+        return None
+    return over_picture(labels_of(task, outputs), placement)
 
 
 def map_settings(task: Mapping[str, Any]) -> dict[str, Any]:

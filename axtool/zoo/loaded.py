@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from axtool.errors import AxError, UsageError
@@ -20,7 +21,7 @@ from axtool.runtime.image import Image
 from axtool.runtime.op.load import LoadedSeq, input_size, load
 from axtool.runtime.op.operator import Unpacked
 from axtool.runtime.postamble import Postamble
-from axtool.runtime.task import interpret
+from axtool.runtime.task import interpret, labels_on_picture
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.pictures import paths_of
 from axtool.zoo.pipeline import Steps, steps_of
@@ -28,12 +29,16 @@ from axtool.zoo.pipeline import Steps, steps_of
 
 @dataclass(frozen=True)
 class Seen:
-    """One picture through a model: its outputs, what they mean (None without a task), and the measured seconds."""
+    """One picture through a model: its outputs, what they mean (None without a task), and the measured seconds.
+
+    `labels` are those of the picture's pixels, from a semantic segmenter.
+    """
 
     outputs: Mapping[str, NDArray[Any]]
     result: Mapping[str, Any] | None
     prepare_s: float
     frame_s: float
+    labels: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class LoadedEntry:
         outputs = {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
         placement = preparation.place(image.height, image.width)
         result = interpret(task, outputs, placement) if task else None
-        return Seen(outputs, result, ready - begun, done - ready)
+        return Seen(outputs, result, ready - begun, done - ready, labels_on_picture(task, outputs, placement))
 
     def preparation(self) -> Preparation:
         """How a picture becomes the input. Raises UsageError where the config's is not for this model."""
