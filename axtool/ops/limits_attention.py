@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from axtool.ops.attention import attention_room
 from axtool.ops.limits_core import limit, shape_of
 from axtool.target import Target
@@ -43,6 +45,16 @@ def attention_mask(site: Site, target: Target) -> str | None:
     rows = shape[-2] if len(shape) > 1 else 1
     good = bool(shape) and shape[-1] == keys and rows in (1, length) and all(n == 1 for n in shape[:-2])
     return None if good else f"the mask is {shape} for {length} queries and {keys} keys"
+
+
+@limit("Attention", advice="Let each query see a key, and write what it shall not see as -1e4.")
+def attention_mask_values(site: Site, target: Target) -> str | None:
+    """A mask of Attention that is a constant is finite: no fixed point holds Inf, and a row of -Inf has no softmax."""
+    values = site.constants.get(site.inputs[3]) if len(site.inputs) > 3 else None
+    if values is None or np.isfinite(values).all():
+        return None
+    bad = values[~np.isfinite(values)]
+    return f"the mask holds {bad.size} {'NaN' if np.isnan(bad).any() else 'infinite'} values"
 
 
 @limit("Attention", advice="Use fewer keys (pool them), or a chip with more memory in each element.")

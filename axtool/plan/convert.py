@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.errors import UsageError
 from axtool.ops.arithmetic import LIMITS, qfp, qfps
 from axtool.ops.fixed_point import fit, fx_dequantize, fx_quantize
 from axtool.plan.lower_wide import sized
@@ -83,7 +84,14 @@ def _shift(have: QFormat, want: QFormat) -> Conversion:
 
 
 def _quantize(have: QFormat, want: QFormat) -> Conversion:
-    rule = fx_quantize(want.scale[0], want.zero_point[0], _bits(have))
+    try:
+        rule = fx_quantize(want.scale[0], want.zero_point[0], _bits(have))
+    except ValueError as error:
+        raise UsageError(
+            f"what is in fx32 cannot be rounded to {want.kind}: {error}",
+            code="not-fx32",
+            hint="its range is too small for a fixed point: leave its nodes in int8",
+        ) from error
     lo, hi = LIMITS[want.kind]
     steps = {"inverse": rule.inverse, "shift": rule.shift, "rest": rule.rest, "out_zp": rule.zero_point}
     return "fx_quantize", {**steps, "lo": lo, "hi": hi, **_sizes(have, want)}, want

@@ -7,8 +7,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from axtool.graph.passes.attention_mask import bounded
 from axtool.graph.passes.fuse_attention import fuse_attention
+from axtool.graph.passes.work import Work, constant
 from axtool.graph.sites import sites_of
+from axtool.ops.limits_attention import attention_mask_values
+from axtool.target_file import load_target
+from axtool.types import Site
 from tests.graph.pass_models import apply, build, cleaned, noise, ops
 
 F = np.float32
@@ -218,3 +223,33 @@ def test_scores_have_the_name_of_their_context() -> None:
         s for s in sites_of(cleaned(model_of(f"{SPLIT} {PLAIN} {JOIN}"), takes=TAKES).model) if s.op == "Attention"
     ]
     assert site.outputs == ("y", "y/scores")
+
+
+def masked(values: np.ndarray) -> ir.Value:
+    """A constant mask as attention reads it."""
+    work = Work(ir.Model(ir.Graph([], [], nodes=[], name="g", opset_imports={"": 17}), ir_version=8))
+    return bounded(work, work.add_constant(values.astype(np.float32), "mask"), "bounded")
+
+
+@pytest.mark.parametrize("low", [-np.inf, -3.4e38, -1e9])
+def test_a_mask_that_hides_by_infinity_hides_by_a_number_that_fixed_points_hold(low: float) -> None:
+    causal = np.triu(np.full((1, 1, 4, 4), low), 1)
+    made = constant(masked(causal))
+    assert made is not None
+    np.testing.assert_array_equal(made[0, 0], np.triu(np.full((4, 4), -1e4, np.float32), 1))
+
+
+@pytest.mark.parametrize("row", [[-np.inf] * 4, [np.nan, -np.inf, 0, 0], [-3.4e38] * 4, [-1e4, -5, 0, 0]])
+def test_a_mask_that_leaves_a_row_nothing_or_is_small_stays(row: list[float]) -> None:
+    assert masked(np.asarray([[row, [0, 0, 0, -1e4]]])).name == "mask"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [([0, -np.inf], "1 infinite values"), ([np.nan, -np.inf], "2 NaN values"), ([0, -1e4], None)],
+)
+def test_attention_with_a_mask_of_no_finite_number_stays_off_the_device(values: list[float], said: str | None) -> None:
+    mask = np.asarray([values], np.float32)
+    site = Site("Attention", "attention", 0, ("q", "k", "v", "mask"), ("y", "scores"), constants={"mask": mask})
+    seen = attention_mask_values(site, load_target("qc-u-1d5-8mb"))
+    assert seen == (None if said is None else f"the mask holds {said}")

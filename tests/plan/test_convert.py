@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axtool.errors import UsageError
 from axtool.ops.arithmetic import LIMITS
 from axtool.plan.convert import as_fx32, conversion
 from axtool.types import QFormat
@@ -68,3 +69,9 @@ def test_fp16_becomes_int8_by_fx32_that_holds_all_of_int8():
 def test_there_is_no_way_to_a_format_of_the_host():
     with pytest.raises(ValueError, match="no layer makes float32 of fx32"):
         conversion(fx(20), QFormat("float32"))
+
+
+def test_a_fixed_point_with_too_small_a_scale_behind_it_is_an_error_of_the_user() -> None:
+    with pytest.raises(UsageError, match="cannot be rounded to int8") as caught:
+        conversion(QFormat("fx32", fraction_bits=31), QFormat("int8", (2.0**-40,)))
+    assert (caught.value.code, caught.value.hint[:24]) == ("not-fx32", "its range is too small f")

@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from axtool.graph.functions import DOMAIN
+from axtool.graph.passes.attention_mask import bounded
 from axtool.graph.passes.attention_operands import Operand, operand_of, tokens_of
 from axtool.graph.passes.reorder import side_by_side
 from axtool.graph.passes.views import MOVES, Index, moved
@@ -197,7 +198,7 @@ def _write(work: Work, core: Core) -> None:
         (core.q, core.k, core.v), "qkv", strict=True
     )]  # fmt: skip
     if core.mask is not None:
-        inputs.append(core.mask)
+        inputs.append(bounded(work, core.mask, f"{name}/mask"))
     scale = float(np.float32(core.scale))
     shape = shape_of(value)
     assert shape is not None
