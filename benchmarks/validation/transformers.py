@@ -79,8 +79,8 @@ def rules(rows: Sequence[Row]) -> list[Rule]:
         Rule(SET, "DETR-R101: logits", boxes.logits_db, LEAST_DB, "at least", "dB"),
         Rule(SET, "SegFormer-B0: same label, of pixels whose margin is above one step", clear, LEAST_CLEAR, "at least",
              "%"),
-        *_at_hand(_of_text),
-        *_at_hand(_of_sentences),
+        *at_hand(_of_text),
+        *at_hand(_of_sentences),
     ]  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _of_sentences() -> Rule:
     return Rule(SET, what, min(cosines), LEAST_COSINE, "at least")
 
 
-def _at_hand(made: Callable[[], Rule]) -> list[Rule]:
+def at_hand(made: Callable[[], Rule]) -> list[Rule]:
     """The rule, or none where the package of its weights cannot be had, which is said."""
     try:
         return [made()]

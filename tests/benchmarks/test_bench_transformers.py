@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 
+from axtool.errors import EnvironmentFault
 from benchmarks.minilm import TOKENS, MiniLM, feeds_of, sentences
 from benchmarks.transformers import SUBJECTS, labelled, pictures
+from benchmarks.validation import transformers as validation
+from benchmarks.validation.rows import Rule
 
 
 def test_pictures_are_the_same_for_the_same_seed() -> None:
@@ -42,3 +46,13 @@ def test_words_are_cut_into_the_longest_known_pieces() -> None:
     ids, mask = feeds["input_ids"][0], feeds["attention_mask"][0]
     assert ids[:7].tolist() == [1, 4, 9, 8, 7, 3, 2]
     assert (ids.shape, mask.sum(), ids[7:].any()) == ((TOKENS,), 7, False)
+
+
+def test_a_rule_whose_weights_cannot_be_had_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    def without_network() -> Rule:
+        raise EnvironmentFault("cannot fetch the package")
+
+    rule = Rule("a set", "a figure", 0.99, 0.98, "at least")
+    assert validation.at_hand(lambda: rule) == [rule]
+    assert validation.at_hand(without_network) == []
+    assert "left out: cannot fetch the package" in capsys.readouterr().err
