@@ -7,6 +7,7 @@ the engine that runs them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -183,6 +184,16 @@ def _check_precise(tensor: Tensor) -> None:
     _need(bits is None or bits <= MOST_FRACTION_BITS, f"'{tensor.name}' has {bits} fraction bits")
 
 
+def _check_constants_apart(slots: list[Slot]) -> None:
+    """What the commands read at the place of a constant is what was checked as that constant."""
+    ordered = sorted(slots, key=lambda slot: slot.offset)
+    for one, following in pairwise(ordered):
+        _need(
+            one.offset + one.size <= following.offset,
+            f"the constants '{one.tensor}' and '{following.tensor}' share bytes",
+        )
+
+
 def _check_slots(plan: Plan, target: Target) -> None:
     """Slots inside their memories, memories no longer than their slots, and a place for all that the host writes."""
     program, ends = plan.program, {"ext": 0, "ocm": 0}
@@ -199,6 +210,7 @@ def _check_slots(plan: Plan, target: Target) -> None:
             places[slot.tensor] = slot
             if slot.tensor in host:
                 _check_external(slot, program, target)
+    _check_constants_apart([places[name] for name in program.constants if name in places])
     for memory, end in ends.items():
         size = plan.sizes.get(memory, 0)
         _need(size < end + ALIGNMENT, f"{memory} is {size} bytes, its slots end at {end}")

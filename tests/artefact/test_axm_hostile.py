@@ -344,3 +344,12 @@ def test_a_folder_and_a_missing_file_are_named(tmp_path: Path) -> None:
 
 def test_an_onnx_file_is_told_apart(tiny_models: Tiny) -> None:
     refused(tiny_models / "cls.onnx", "not compiled")
+
+
+def test_a_constant_that_reaches_into_the_next_is_refused(tiny_models: Tiny, tmp_path: Path) -> None:
+    def reach(manifest: Manifest, arrays: Arrays) -> None:
+        slots = [slot for slot in device(manifest)["slots"] if slot["memory"] == "ext"]
+        first, following = sorted(slots, key=lambda slot: slot["offset"])[:2]
+        first["offset"] = following["offset"]
+
+    refused(changed(tiny_models / "cls.axm", tmp_path / "a.axm", reach), "share bytes")
