@@ -206,7 +206,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "no scale": (tensor_of("inputs", scale=[]), "scale"),
     "two scales": (tensor_of("inputs", scale=[1.0, 1.0]), "one scale"),
     "a zero point outside int8": (tensor_of("outputs", zero_point=[300]), "zero point"),
-    "an activation of int32": (tensor_of("outputs", kind="int32"), "int32"),
+    "scores in int32, which lie as labels do": (tensor_of("outputs", kind="int32"), "outside and"),
     "int16 in the bytes of int8": (tensor_of("outputs", kind="int16", zero_point=[0]), "outside"),
     "an op of int16 without the bytes of its numbers": (
         set_value("device", "layers", 0, "op", value="wide_conv"), "missing"),
