@@ -125,7 +125,7 @@ def test_a_mask_of_minus_infinity_is_a_mask(work: Path, form: str) -> None:
     np.savez("d.npz", **data, **({"m": mask.repeat(SAMPLES, 0)} if form == "fed" else {}))
     model = save(nodes, inputs, (FLOAT, [1, 16, 16]), q=RNG.normal(0, 0.2, (16, 16)).astype(np.float32), **constants)
     ran = compiled(model, "d.npz")
-    assert "NaN" not in ran.err
+    assert ran.err.replace("0 NaN and 1440 Inf", "").count("NaN") == 0  # a mask that is fed is told of, and works
 
 
 def test_sound_of_one_axis(work: Path) -> None:

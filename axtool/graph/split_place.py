@@ -10,6 +10,8 @@
    mean and the difference of a LayerNorm whose input the host reads as well. Nothing is rounded then but that input.
 4. A device piece behind host work must hold 1 % of the model's multiply-accumulates, or the crossing is not worth it.
    The same holds for what follows a Softmax: box decoding (DFL) is computed in float32 as a whole.
+5. A Softmax whose scores a mask has changed outside of an attention block goes to the host: numbers that stand for
+   minus infinity would take the whole range of int8.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+
+import numpy as np
 
 from axtool.ops import custom
 from axtool.ops.costs import macs
@@ -47,6 +51,13 @@ FEWER = Reason(
     "",
     "Nothing to do: it is computed in float32 from what leaves the device anyway.",
 )
+MASKED = Reason(
+    "A Softmax outside of an attention block reads scores that no mask has changed.",
+    "",
+    "Nothing to do: it is computed in float32. A mask inside of an attention block runs on the device.",
+)
+SCORES = frozenset({*MAC_OPS, *MOVES, "Mul", "Div"})  # what makes scores, and positions that are added to them
+MOST_BIAS = 32.0  # what a constant adds to scores: more than any position bias, less than what hides a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,9 @@ def place(
     total = sum(macs(site) for site in graph.sites)
     trimmed = any(_is_core(site) for site in graph.sites)
     device = {at for at, broken in enumerate(limits) if not broken}
+    for at in _masked_softmaxes(graph, device - set(precise)):
+        reasons[at] = (MASKED,)
+        device.discard(at)
     for at, share in _last_softmaxes(graph, device, total, {*wanted, *precise}).items():
         reasons[at] = (_small_behind(share),)
         device.discard(at)
@@ -272,6 +286,25 @@ def _last_softmaxes(graph: Graph, device: set[int], total: int, wanted: set[int]
         if 0 < share < WORTH and behind.isdisjoint(wanted):
             found[at] = share
     return found
+
+
+def _masked_softmaxes(graph: Graph, device: set[int]) -> list[int]:
+    """Softmaxes right behind what may be a mask: a choice, or a sum with a large constant or with what no MAC made."""
+    return [
+        at
+        for at in sorted(device)
+        if graph.sites[at].op == "Softmax" and any(_may_mask(graph, one) for one in graph.before[at])
+    ]
+
+
+def _may_mask(graph: Graph, at: int) -> bool:
+    site = graph.sites[at]
+    if site.op not in ("Add", "Sub"):
+        return site.op == "Where"
+    if any(not np.abs(array).max(initial=0.0) < MOST_BIAS for array in site.constants.values()):
+        return True
+    made = [name for name in site.inputs if name not in site.constants]
+    return len(made) > 1 and not all(site.makers.get(name) in SCORES for name in made)
 
 
 def _small_behind(share: float) -> Reason:

@@ -29,6 +29,7 @@ MIN_SCALE = 2.0**-60  # scale, 1 / scale and scale * scale stay normal float32 n
 # A range is cut where int8 gains by it (mse, percentile), and calibration has not seen everything. int16 has the bits
 # to hold what lies beyond: on EfficientNet-Lite0 0.8 dB of 27, and the one bit that it takes is not seen.
 ROOM = 2.0
+HIDING = -1e4  # of a mask: exp of it is 0 beside any score; lower numbers, -Inf too, saturate there
 FINEST_SUM = 2.0**-14  # an addend in steps of the sum stays within its 31 bits
 
 Range = tuple[float, float]
@@ -287,7 +288,13 @@ def _check_ranges(roots: Sequence[str], known: Mapping[str, Range], ranges: Mapp
 
 
 def _shape_range(site: Site, ties: Ties, spans: dict[str, Range]) -> None:
-    """What the op itself says about the range: a clamp bounds its output, a padding value needs a place."""
+    """What the op itself says about the range: a clamp bounds its output, a padding value needs a place, and so does
+    what hides a key in a mask that arrives at run time, whether or not a sample hid one.
+    """
+    if site.op == "Attention" and (mask := ties.root.get(site.inputs[3] if len(site.inputs) > 3 else "")):
+        low, high = spans[mask]
+        if low < HIDING or (low, high) == (0.0, 0.0):
+            spans[mask] = (HIDING, high)
     root = ties.root.get(site.outputs[0])
     if root is None:
         return
