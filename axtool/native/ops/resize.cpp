@@ -73,32 +73,79 @@ void needs_linear(const Layer &layer, const Box &t, int64_t, Box *of) {
   of[0] = {y.first, x.first, t.c, y.count, x.count, t.n};
 }
 
-size_t scratch_linear(const Call &call) {
-  Box of[kMaxReads];
-  needs_linear(call.layer, call.tile, 0, of);
-  return size_t((of[0].w + 1) * call.tile.n) * sizeof(int32_t);
+// Columns that the outputs [at, at + count) look at, as if the input went on behind its edges by one.
+Interval wide_range(int64_t at, int64_t count, int64_t factor, int64_t mode) {
+  auto first = [&](int64_t x) { return floor_div(mode == 0 ? 2 * x + 1 - factor : 2 * x, 2 * factor); };
+  return {first(at), first(at + count - 1) - first(at) + 2};
 }
 
-// First down the columns, into a row of the input's width; then along that row.
+// Where a row of the tile is kept on its way: two rows of the input in one piece, their sums, those of one phase, bytes.
+struct Strips {
+  int8_t *above, *below;
+  int32_t *row, *sums;
+  int8_t *bytes;
+};
+
+size_t strips_in(const Call &call, Strips *strips) {
+  const Layer &l = call.layer;
+  const Box &t = call.tile;
+  const int64_t fx = l.get("factor", 1);
+  const int64_t columns = wide_range(t.x, t.w, fx, l.get("mode")).count, pixels = ceil_div(t.w, fx);
+  auto *at = static_cast<int8_t *>(call.scratch);
+  size_t used = 0;
+  auto take = [&](int64_t numbers, size_t size) {
+    int8_t *p = at ? at + used : nullptr;
+    used += size_t(round_up(numbers * int64_t(size), 64));
+    return p;
+  };
+  strips->above = take(columns * t.n, 1), strips->below = take(columns * t.n, 1);
+  strips->row = reinterpret_cast<int32_t *>(take(columns * t.n, 4));
+  strips->sums = reinterpret_cast<int32_t *>(take(pixels * t.n, 4));
+  strips->bytes = take(pixels * t.n, 1);
+  return used;
+}
+
+size_t scratch_linear(const Call &call) {
+  Strips strips;
+  Call nowhere = call;
+  nowhere.scratch = nullptr;
+  return strips_in(nowhere, &strips);
+}
+
+// First down the columns, into a row of the input's width; then along that row. Outputs `factor` apart have the same
+// weights, and their inputs lie side by side: each such phase is one loop over many pixels, however few their channels.
 void resize_linear(const Call &call) {
   const Layer &l = call.layer;
   const Box &t = call.tile;
-  const int64_t mode = l.get("mode"), fy = l.get("factor", 0), fx = l.get("factor", 1);
+  const int64_t mode = l.get("mode"), fy = l.get("factor", 0), fx = l.get("factor", 1), n = t.n;
   const int32_t zp = int32_t(l.get("zp"));
   const Requant requant{int32_t(l.get("m")), int32_t(l.get("f")), int32_t(l.get("out_zp")), -128, 127};
   const Source &in = call.reads[0];
-  const Interval xs = linear_range(t.x, t.w, fx, mode, l.in.w);
-  int32_t *row = static_cast<int32_t *>(call.scratch), *pixel = row + xs.count * t.n;
+  const Interval xs = linear_range(t.x, t.w, fx, mode, l.in.w), wide = wide_range(t.x, t.w, fx, mode);
+  const int64_t before = xs.first - wide.first, end = before + xs.count;
+  Strips strips;
+  strips_in(call, &strips);
+  auto in_one_piece = [&](int64_t y, int8_t *strip) -> const int8_t * {
+    const int8_t *x = in.at(y, xs.first, t.c);
+    if (in.pixel == n || xs.count == 1) return x;
+    copy_box(x, 0, in.pixel, strip, 0, n, 1, xs.count, n);
+    return strip;
+  };
   for (int64_t y = t.y; y < t.y + t.h; ++y) {
     const Tap ty = tap(y, fy, mode, l.in.h);
-    for (int64_t x = 0; x < xs.count; ++x)
-      call.loops.blend_s8(t.n, in.at(ty.first, xs.first + x, t.c), int32_t(2 * fy) - ty.weight,
-                          in.at(ty.second, xs.first + x, t.c), ty.weight, zp, row + x * t.n);
-    for (int64_t x = t.x; x < t.x + t.w; ++x) {
-      const Tap tx = tap(x, fx, mode, l.in.w);
-      call.loops.blend_s32(t.n, row + (tx.first - xs.first) * t.n, int32_t(2 * fx) - tx.weight,
-                           row + (tx.second - xs.first) * t.n, tx.weight, pixel);
-      call.loops.requantize(requant, t.n, pixel, call.write.at(y, x, t.c));
+    call.loops.blend_s8(xs.count * n, in_one_piece(ty.first, strips.above), int32_t(2 * fy) - ty.weight,
+                        in_one_piece(ty.second, strips.below), ty.weight, zp, strips.row + before * n);
+    for (int64_t x = before; x > 0; --x) std::memcpy(strips.row + (x - 1) * n, strips.row + x * n, size_t(n) * 4);
+    for (int64_t x = end; x < wide.count; ++x)
+      std::memcpy(strips.row + x * n, strips.row + (x - 1) * n, size_t(n) * 4);
+    for (int64_t x = t.x; x < t.x + std::min(fx, t.w); ++x) {
+      const int64_t pixels = ceil_div(t.x + t.w - x, fx), numerator = mode == 0 ? 2 * x + 1 - fx : 2 * x;
+      const int64_t first = floor_div(numerator, 2 * fx);
+      const int32_t weight = int32_t(numerator - first * 2 * fx);
+      const int32_t *row = strips.row + (first - wide.first) * n;
+      call.loops.blend_s32(pixels * n, row, int32_t(2 * fx) - weight, row + n, weight, strips.sums);
+      call.loops.requantize(requant, pixels * n, strips.sums, strips.bytes);
+      copy_box(strips.bytes, 0, n, call.write.at(y, x, t.c), 0, fx * call.write.pixel, 1, pixels, n);
     }
   }
 }
