@@ -79,5 +79,4 @@ REAL_MODELS = (
     _exported("yolov6n_like_dfl17_640", YOLO, num_classes=80, dfl_bins=17),
     _exported("yolox_s_640", YOLO, num_classes=80, has_objectness=True),
     _exported("yolact_r50_550", "YolactPostamble"),
-    _exported("segformer_b0_256x512_cityscapes19_labels", "SegFormerPostamble", num_classes=19),
 )  # fmt: skip
