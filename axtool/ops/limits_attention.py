@@ -10,6 +10,9 @@ from axtool.target import Target
 from axtool.types import Site
 
 MOST_KEYS = 2**18  # of `axtool.ops.legal`
+# What hides a key in a mask: exp of it is 0 beside any score that float16 holds well, and exporters of float16 write
+# it. Lower numbers, -Inf too, are held there.
+HIDING = -1e4
 
 
 @limit("Attention", advice="Choose a chip whose elements compute on 32 bits, or keep it on the host.")

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from axtool.ops.elements import in_bytes, is_sized, out_bytes
 from axtool.ops.legal import IN_WORDS
+from axtool.ops.moves import COPIES, GATHERS
 from axtool.types import Layer, Program
 
 # What moves the bytes of pixels as they are. Of the others only some attributes leave numbers whole.
-MOVES = ("concat", "slice", "pad", "resize_nearest", "transpose", "reshape", "depth_to_space", "space_to_depth")
+MOVES = (*COPIES, *GATHERS)
 
 
 def verify_numbers(program: Program, layer: Layer, boxed: Sequence[str]) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from axtool.ops.limits_precise import FOLLOWING, why_not_precise
 from axtool.ops.precise import PRECISE
-from axtool.ops.precisions import FOLLOWING, why_not_precise
 from axtool.quant.decibels import finite
 from axtool.quant.layer_figures import Energy, LayerFigures
 from axtool.quant.weights import channel_weights

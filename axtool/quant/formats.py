@@ -12,6 +12,7 @@ import numpy as np
 
 from axtool.errors import UsageError, nearest
 from axtool.ops.arithmetic import LIMITS
+from axtool.ops.limits_attention import HIDING
 from axtool.ops.precise import NOTHING, PRECISE, computes_in
 from axtool.quant.bias import correct_bias, follow_drift
 from axtool.quant.gram import Gram
@@ -29,7 +30,6 @@ MIN_SCALE = 2.0**-60  # scale, 1 / scale and scale * scale stay normal float32 n
 # A range is cut where int8 gains by it (mse, percentile), and calibration has not seen everything. int16 has the bits
 # to hold what lies beyond: on EfficientNet-Lite0 0.8 dB of 27, and the one bit that it takes is not seen.
 ROOM = 2.0
-HIDING = -1e4  # of a mask: exp of it is 0 beside any score; lower numbers, -Inf too, saturate there
 FINEST_SUM = 2.0**-14  # an addend in steps of the sum stays within its 31 bits
 
 Range = tuple[float, float]

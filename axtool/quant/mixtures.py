@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from axtool.ops.limits_precise import why_not_precise
 from axtool.ops.precise import is_bias, moves_whole
-from axtool.ops.precisions import why_not_precise
 from axtool.target import Target
 from axtool.types import Precision, Site
 

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from axtool.errors import UsageError
 from axtool.graph.split import Wishes
 from axtool.ops.limits import Reason
-from axtool.ops.precisions import FOLLOWING, why_not_precise
+from axtool.ops.limits_precise import FOLLOWING, why_not_precise
+from axtool.ops.precise import PRECISE
 from axtool.quant.matches import hits
 from axtool.quant.recipe_file import RecipeFile
 from axtool.target import Target
@@ -22,7 +23,6 @@ from axtool.types import Computed, Precision, Site
 log = logging.getLogger("axtool")
 
 _SHOWN = 3
-_MIXED = ("fp16", "fx32")
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def precision_of(
         kind = entry.format
         if kind is None:
             continue
-        nodes = [at for at in hit.nodes if sites[at].op not in FOLLOWING or kind not in _MIXED]
-        if kind in _MIXED:
+        nodes = [at for at in hit.nodes if sites[at].op not in FOLLOWING or kind not in PRECISE]
+        if kind in PRECISE:
             nodes = _able(sites, nodes, kind, f"layer entry {number} of recipe '{recipe.name}'", target)
         for at in nodes:
             if kind == "float":

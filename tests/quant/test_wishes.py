@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from axtool.errors import UsageError
-from axtool.ops.precisions import OPS
+from axtool.ops.limits_precise import OPS
 from axtool.plan.lower import PRECISE_LOWERINGS
 from axtool.quant.recipe_file import RecipeFile, recipe_from_dict
 from axtool.quant.wishes import precision_of

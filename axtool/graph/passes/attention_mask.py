@@ -6,17 +6,16 @@ import numpy as np
 import onnx_ir as ir
 
 from axtool.graph.passes.work import Work, constant
-
-LOWEST = -1e4  # exp of it is 0 beside any score that float16 holds well; what exporters of float16 write
+from axtool.ops.limits_attention import HIDING
 
 
 def bounded(work: Work, mask: ir.Value, stem: str) -> ir.Value:
-    """The mask with everything below `LOWEST` raised to it. As it is where nothing is, where only the frame knows its
+    """The mask with everything below `HIDING` raised to it. As it is where nothing is, where only the frame knows its
     numbers, or where it leaves a row no key: there the floor would decide what the row becomes.
     """
     values = constant(mask)
-    if values is None or values.ndim == 0 or not (values < LOWEST).any():
+    if values is None or values.ndim == 0 or not (values < HIDING).any():
         return mask
-    if not (values > LOWEST).any(axis=-1).all() or np.isnan(values).any():
+    if not (values > HIDING).any(axis=-1).all() or np.isnan(values).any():
         return mask
-    return work.add_constant(np.maximum(values, np.asarray(LOWEST, values.dtype)), stem)
+    return work.add_constant(np.maximum(values, np.asarray(HIDING, values.dtype)), stem)

@@ -51,14 +51,7 @@ struct Avx2 {
   }
 
   static void sums(int n, const float *const *x, const float *w, int k, float *acc) {
-    switch (n) {
-      case 1: return sums_of<1>(x, w, k, acc);
-      case 2: return sums_of<2>(x, w, k, acc);
-      case 3: return sums_of<3>(x, w, k, acc);
-      case 4: return sums_of<4>(x, w, k, acc);
-      case 5: return sums_of<5>(x, w, k, acc);
-      default: return sums_of<6>(x, w, k, acc);
-    }
+    return sums_of_pixels<Avx2>(n, x, w, k, acc);
   }
 
   static void finish(const LinearTask &t, const float *acc, const float *bias, int n, int8_t *y) {

@@ -30,6 +30,19 @@ inline void linear_finish(const LinearTask &t, const float *acc, const float *bi
   }
 }
 
+// The sums of n pixels, at most 6, each number of which a register block of I has.
+template <class I>
+inline void sums_of_pixels(int n, const float *const *x, const float *w, int k, float *acc) {
+  switch (n) {
+    case 1: return I::template sums_of<1>(x, w, k, acc);
+    case 2: return I::template sums_of<2>(x, w, k, acc);
+    case 3: return I::template sums_of<3>(x, w, k, acc);
+    case 4: return I::template sums_of<4>(x, w, k, acc);
+    case 5: return I::template sums_of<5>(x, w, k, acc);
+    default: return I::template sums_of<6>(x, w, k, acc);
+  }
+}
+
 template <class I>
 struct LinearDriver {
   const LinearTask &t;

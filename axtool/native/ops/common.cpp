@@ -206,10 +206,6 @@ void copy_box(const int8_t *x, int64_t x_row, int64_t x_pixel, int8_t *y, int64_
     else if (n == 2) copy_pixels<2>(x, x_pixel, y, y_pixel, w);
     else if (n == 4) copy_pixels<4>(x, x_pixel, y, y_pixel, w);
     else if (n == 8) copy_pixels<8>(x, x_pixel, y, y_pixel, w);
-    else if (n == 1) copy_pixels<1>(x, x_pixel, y, y_pixel, w);
-    else if (n == 2) copy_pixels<2>(x, x_pixel, y, y_pixel, w);
-    else if (n == 4) copy_pixels<4>(x, x_pixel, y, y_pixel, w);
-    else if (n == 8) copy_pixels<8>(x, x_pixel, y, y_pixel, w);
     else if (n == 16) copy_pixels<16>(x, x_pixel, y, y_pixel, w);
     else if (n == 32) copy_pixels<32>(x, x_pixel, y, y_pixel, w);
     else if (n == 64) copy_pixels<64>(x, x_pixel, y, y_pixel, w);

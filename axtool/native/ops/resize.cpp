@@ -46,14 +46,20 @@ void resize_nearest(const Call &call) {
 // ---- linear ----------------------------------------------------------------------------------------------------------
 
 struct Tap {
-  int64_t first, second;  // input positions, clamped to the edges
+  int64_t first, second;  // input positions
   int32_t weight;         // of the second, over 2 * factor
 };
 
-Tap tap(int64_t at, int64_t factor, int64_t mode, int64_t size) {
+// As if the input went on behind its edges by one.
+Tap tap_anywhere(int64_t at, int64_t factor, int64_t mode) {
   const int64_t numerator = mode == 0 ? 2 * at + 1 - factor : 2 * at;
   const int64_t first = floor_div(numerator, 2 * factor);
-  return {clamp(first, 0, size - 1), clamp(first + 1, 0, size - 1), int32_t(numerator - first * 2 * factor)};
+  return {first, first + 1, int32_t(numerator - first * 2 * factor)};
+}
+
+Tap tap(int64_t at, int64_t factor, int64_t mode, int64_t size) {
+  const Tap t = tap_anywhere(at, factor, mode);
+  return {clamp(t.first, 0, size - 1), clamp(t.second, 0, size - 1), t.weight};
 }
 
 void check_linear(const Layer &layer) {
@@ -75,8 +81,8 @@ void needs_linear(const Layer &layer, const Box &t, int64_t, Box *of) {
 
 // Columns that the outputs [at, at + count) look at, as if the input went on behind its edges by one.
 Interval wide_range(int64_t at, int64_t count, int64_t factor, int64_t mode) {
-  auto first = [&](int64_t x) { return floor_div(mode == 0 ? 2 * x + 1 - factor : 2 * x, 2 * factor); };
-  return {first(at), first(at + count - 1) - first(at) + 2};
+  const int64_t first = tap_anywhere(at, factor, mode).first;
+  return {first, tap_anywhere(at + count - 1, factor, mode).second - first + 1};
 }
 
 // Where a row of the tile is kept on its way: two rows of the input in one piece, their sums, those of one phase, bytes.
@@ -139,11 +145,10 @@ void resize_linear(const Call &call) {
     for (int64_t x = end; x < wide.count; ++x)
       std::memcpy(strips.row + x * n, strips.row + (x - 1) * n, size_t(n) * 4);
     for (int64_t x = t.x; x < t.x + std::min(fx, t.w); ++x) {
-      const int64_t pixels = ceil_div(t.x + t.w - x, fx), numerator = mode == 0 ? 2 * x + 1 - fx : 2 * x;
-      const int64_t first = floor_div(numerator, 2 * fx);
-      const int32_t weight = int32_t(numerator - first * 2 * fx);
-      const int32_t *row = strips.row + (first - wide.first) * n;
-      call.loops.blend_s32(pixels * n, row, int32_t(2 * fx) - weight, row + n, weight, strips.sums);
+      const int64_t pixels = ceil_div(t.x + t.w - x, fx);
+      const Tap tx = tap_anywhere(x, fx, mode);
+      const int32_t *row = strips.row + (tx.first - wide.first) * n;
+      call.loops.blend_s32(pixels * n, row, int32_t(2 * fx) - tx.weight, row + n, tx.weight, strips.sums);
       call.loops.requantize(requant, pixels * n, strips.sums, strips.bytes);
       copy_box(strips.bytes, 0, n, call.write.at(y, x, t.c), 0, fx * call.write.pixel, 1, pixels, n);
     }
