@@ -1,0 +1,1 @@
+"""Boards that run compiled models: the seam for hardware (`seam`), and what stands behind it here."""
