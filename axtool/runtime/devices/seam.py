@@ -1,7 +1,7 @@
 """The seam between what schedules and what computes: a `Device` is connected, a core is loaded, an `Instance` runs.
 
-Everything above this page knows boards by these protocols alone. The simulated board (`axtool.runtime.devices.simulated`)
-and the board in another process (`axtool.runtime.devices.remote`) stand behind them; so would a driver.
+Everything above this page knows boards by these protocols alone. The simulated board (`devices.simulated`)
+and the board in another process (`devices.remote`) stand behind them; so would a driver.
 """
 
 from __future__ import annotations
