@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from axtool.runtime.classes import COCO_KEYPOINT_NAMES, CocoClasses, DotaClasses, ImagenetClasses
     from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
+    from axtool.runtime.profiler import OperatorProfiler
+    from axtool.runtime.resources import ResourceMonitor
     from axtool.runtime.results import (
         BBox,
         Classification,
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COCO_KEYPOINT_NAMES", "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace",
-    "DepthMap", "DetectedObject", "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OrientedObject", "PoseObject",
-    "Postamble", "SegmentedObject", "SemanticMap", "TensorInfo", "mega", "op",
+    "DepthMap", "DetectedObject", "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OperatorProfiler",
+    "OrientedObject", "PoseObject", "Postamble", "ResourceMonitor", "SegmentedObject", "SemanticMap", "TensorInfo",
+    "mega", "op",
 ]  # fmt: skip
 
 _MODULES = ("mega", "op")
@@ -40,6 +43,7 @@ _HOMES = {
     "DotaClasses": "axtool.runtime.classes", "ImagenetClasses": "axtool.runtime.classes",
     "ColorFormat": "axtool.runtime.image", "Image": "axtool.runtime.image",
     "Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info",
+    "OperatorProfiler": "axtool.runtime.profiler", "ResourceMonitor": "axtool.runtime.resources",
 }  # fmt: skip
 _RESULTS = "axtool.runtime.results"  # where every other name is
 

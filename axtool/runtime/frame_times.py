@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from axtool.runtime.image import Image
 from axtool.runtime.op.combinators import Par, Seq, arguments
 from axtool.runtime.op.device_ops import AxRuntimeModel
 from axtool.runtime.op.operator import Operator
+from axtool.runtime.resources import peak_bytes, restart_peak
 
 QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
 
@@ -94,26 +93,3 @@ def spread_ms(seconds: NDArray[np.float64]) -> Mapping[str, float]:
         "min": float(ms.min()), "mean": float(ms.mean()), **quantiles, "max": float(ms.max()),
         "stddev": float(ms.std()),
     }  # fmt: skip
-
-
-def restart_peak() -> None:
-    """From here on `peak_bytes` counts anew, where the system can; elsewhere it is that of the whole process."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def peak_bytes() -> int | None:
-    """The most memory that this process had in use."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        import resource
-    except ImportError:
-        return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from axtool.runtime import ColorFormat, Image, op
-from axtool.runtime.frame_times import peak_bytes, restart_peak, spread_ms, time_frames
+from axtool.runtime.frame_times import spread_ms, time_frames
+from axtool.runtime.resources import peak_bytes, restart_peak
 from tests.conftest import Tiny
 
 PICTURE = Image(np.zeros((20, 30, 3), np.uint8), ColorFormat.RGB)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from axtool.runtime import geometry
+from axtool.runtime import geometry, profiler
 from axtool.runtime.op.operator import Operator, Unpacked
 
 Step = Operator | Callable[..., Any]
@@ -43,9 +43,10 @@ class Seq(Operator):
         return self.steps
 
     def __call__(self, *values: Any) -> Any:
+        watched = profiler.active()
         with geometry.frame_of(values):
             for operator in self.steps:
-                values = arguments(operator(*values))
+                values = arguments(operator(*values) if watched is None else watched.call(operator, values))
         return values[0] if len(values) == 1 else Unpacked(values)
 
     def batch(self, *inputs: Any) -> list[Any]:
@@ -135,7 +136,7 @@ class Par(Operator):
         for branch in self.branches:
             with geometry.branch() as frame:
                 before = None if frame is None else frame.matrix
-                results.append(branch(*values))
+                results.append(profiler.called(branch, values))
                 if frame is not None and frame.matrix is not before:
                     frames.append(frame)
         if frames:  # what follows is about the pixels of the first branch that moved any

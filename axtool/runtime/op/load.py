@@ -13,6 +13,7 @@ import numpy as np
 from axtool.artefact import axm
 from axtool.artefact.stages import Artefact
 from axtool.errors import AxError
+from axtool.runtime import profiler
 from axtool.runtime.export import postambles_of
 from axtool.runtime.named_models import named_model
 from axtool.runtime.op.combinators import Seq, arguments
@@ -84,10 +85,11 @@ class LoadedSeq(Seq):
         return Seq(*self.steps[self.steps.index(self.device) + 1 :])
 
     def __call__(self, *values: Any) -> Any:
+        watched = profiler.active()
         for step in self.steps:
             given = values
             try:
-                result = step(*given)
+                result = step(*given) if watched is None else watched.call(step, given)
                 values = arguments(result)
             except Exception as error:
                 if step is not self.kernel:
