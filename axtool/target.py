@@ -37,6 +37,7 @@ class Array:
     `fold` says which taps of a kernel share the input-channel lanes with the channels: none (a step a tap), those of a
     row, or the whole window. It applies to layers of fewer than `fold_below` input channels, to all without it.
     `winograd` divides the steps of ungrouped, undilated 3x3 convolutions of stride 1 that fill the input-channel lanes.
+    `duty` is the part of the time in which the array may multiply: its steps take so much longer below 1.
     `strided_weights` extended: a kernel is stored with each side rounded up to a multiple of its stride.
     `grouped` dense: a convolution in groups, other than a depthwise one, runs as one without, zeros between its groups.
     """
@@ -46,6 +47,7 @@ class Array:
     input_channels: int
     output_channels: int
     cycles: int = 1
+    duty: float = 1.0
     fold: Fold = "none"
     fold_below: int | None = None
     winograd: float = 1.0
@@ -53,6 +55,11 @@ class Array:
     weights_bytes_per_cycle: float | None = None  # None: weights enter the array behind the MACs, however many
     strided_weights: StridedWeights = "plain"
     grouped: Grouped = "groups"
+
+    @property
+    def cycles_per_step(self) -> float:
+        """Cycles from one step to the next, those between in which it may not multiply with them."""
+        return self.cycles / self.duty
 
 
 @dataclass(frozen=True, slots=True)

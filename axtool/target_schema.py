@@ -119,6 +119,7 @@ class ArraySection(Section):
     input_channels: Lanes
     output_channels: Lanes
     cycles: Lanes = 1
+    duty: Annotated[float, Field(ge=0.01, le=1), _quantity(""), _PLAIN] = 1.0
     fold: Fold = "none"
     fold_below: Count | None = None
     winograd: Annotated[float, Field(ge=1, le=1e3), _quantity(""), _PLAIN] = 1.0

@@ -302,6 +302,8 @@ def test_a_file_without_the_optional_values_folds_and_shares_nothing(plain):
         ("array.fold", "column", "Input should be 'none', 'row' or 'window'"),
         ("array.fold_below", 0, "greater than 0"),
         ("array.winograd", 0.5, "greater than or equal to 1"),
+        ("array.duty", 0, "greater than or equal to 0.01"),
+        ("array.duty", 1.1, "less than or equal to 1"),
         ("array.winograd", "fast", "'fast' is not a number"),
         ("array.weights_bytes_per_cycle", "8 apples", "'8 apples' is not a number"),
         ("array.depthwise", {"rows": 4, "columns": 2}, "missing"),
@@ -354,7 +356,8 @@ def test_a_value_that_means_nothing_alone_is_refused(raw, section: str, values: 
 @pytest.mark.parametrize(
     ("path", "value", "stored"),
     [
-        ("array.fold", "window", "window"), ("array.winograd", "2.25", 2.25), ("array.weights_bytes_per_cycle", "8", 8),
+        ("array.fold", "window", "window"), ("array.winograd", "2.25", 2.25), ("array.duty", 0.5, 0.5),
+        ("array.weights_bytes_per_cycle", "8", 8),
         ("external.shared", "true", True), ("external.in_flight", "8", 8), ("engines.pipelined", "yes", True),
         ("costs.flow", "25", 25), ("limits.max_kernel", "7", 7), ("memory.activations", "external", "external"),
     ],

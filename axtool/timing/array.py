@@ -46,7 +46,7 @@ def work(layer: Layer, tile: Tile, depth: int, cout: int, array: Array) -> Work:
         dense = runs_dense(layer, array)
         blocks = _blocks(kh, kw, depth * group if dense else depth, array)
         channels = _output_blocks(tile.n, cout if dense else cout // group, array.output_channels)
-    steps = blocks * array.cycles / saved(layer, depth, array)
+    steps = blocks * array.cycles_per_step / saved(layer, depth, array)
     return Work(array_fills(array, tile.h, tile.w), channels, steps, blocks)
 
 

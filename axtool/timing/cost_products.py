@@ -38,7 +38,7 @@ def product_cycles(job: Job, array: Array, costs: Mapping[str, float]) -> Produc
 
     def outputs(count: int, depth: int) -> float:
         """Cycles of so many outputs of an element, each a sum of `depth` products."""
-        steps = ceil(depth / array.input_channels) * array.cycles * passes
+        steps = ceil(depth / array.input_channels) * array.cycles_per_step * passes
         return ceil(count / array.output_channels) * (steps + drain)
 
     fills = tile.h * ceil(tile.w / (array.rows * array.columns))

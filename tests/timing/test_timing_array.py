@@ -22,6 +22,8 @@ BLOCKED = set_values(
     },
 )  # fmt: skip
 
+SMALL_UNIT = {"rows": 1, "columns": 1, "channels": 16}
+
 
 def changed(target: Target, **values: object) -> Target:
     return set_values(target, {key.replace("__", "."): value for key, value in values.items()})
@@ -58,6 +60,19 @@ def test_folding_a_depthwise_layer_changes_nothing():
     net = Net(16, 16, 24)
     program = net.program(net.depthwise("x"))
     assert cost(program, changed(BLOCKED, array__fold="window")) == cost(program, BLOCKED)
+
+
+@pytest.mark.parametrize("duty", [1, 0.9, 0.5, 0.01])
+def test_an_array_that_may_not_always_multiply_takes_longer_for_each_step(duty: float):
+    assert cost(conv(32, 16), changed(BLOCKED, array__duty=duty)).mac == ceil(32 * 9 * 2 / duty)
+
+
+def test_a_depthwise_unit_of_its_own_is_not_the_array_that_is_limited():
+    net = Net(16, 16, 24)
+    program = net.program(net.depthwise("x"))
+    own = changed(BLOCKED, **{f"array__depthwise__{key}": value for key, value in SMALL_UNIT.items()})
+    assert cost(program, changed(own, array__duty=0.5)) == cost(program, own)
+    assert cost(program, changed(BLOCKED, array__duty=0.5)).mac == 2 * cost(program, BLOCKED).mac
 
 
 def test_winograd_divides_the_steps():
