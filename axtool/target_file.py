@@ -6,7 +6,7 @@ binary (KiB, MiB, GiB) or decimal (kB, MB, GB, Hz, kHz, MHz, GHz, B/s … GB/s) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
     if schema != SCHEMA:
         faults.append(f"schema: want {SCHEMA}, found {schema!r}")
     provenance = _stored_provenance(values.get("provenance", {}), faults)
-    plain = _unwrap(raw, "", provenance, faults)
+    plain = unwrap(raw, "", provenance, faults)
     lists = take_limit_lists(plain, faults)
     file = _validate(plain, faults)
     faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), {**LIMITS, **LIMIT_LISTS})
@@ -150,13 +150,13 @@ def _stored_provenance(value: object, faults: list[str]) -> dict[str, str]:
     return found
 
 
-def _unwrap(value: object, path: str, provenance: dict[str, str], faults: list[str]) -> Any:
+def unwrap(value: object, path: str, provenance: dict[str, str], faults: list[str]) -> Any:
     """The value without its `{value, from, source}` wrappers; what they say goes to `provenance`."""
     if not isinstance(value, Mapping):
         return value
     if "value" not in value:
         prefix = f"{path}." if path else ""
-        return {str(key): _unwrap(item, f"{prefix}{key}", provenance, faults) for key, item in value.items()}
+        return {str(key): unwrap(item, f"{prefix}{key}", provenance, faults) for key, item in value.items()}
     origin, source = value.get("from"), value.get("source", "")
     if origin not in ORIGINS:
         faults.append(f"{path}.from: want one of {', '.join(ORIGINS)}, found {origin!r}")
@@ -172,16 +172,23 @@ def _validate(plain: Any, faults: list[str]) -> TargetFile | None:
     try:
         return TargetFile.model_validate(plain)
     except ValidationError as error:
-        for item in error.errors(include_url=False):
-            path = ".".join(str(part) for part in item["loc"])
-            if item["type"] == "extra_forbidden":
-                text = f"unknown key; {nearest(str(item['loc'][-1]), fields_at(item['loc'][:-1]))}"
-            elif item["type"] == "missing":
-                text = "missing"
-            else:
-                text = f"{item['msg'].removeprefix('Value error, ')}, found {item['input']!r}"
-            faults.append(f"{path}: {text}")
+        faults += said_faults(error, fields_at)
         return None
+
+
+def said_faults(error: ValidationError, fields_at: Callable[[Sequence[int | str]], Sequence[str]]) -> list[str]:
+    """One line for each fault of a file: its dotted path and what is wrong. `fields_at` gives the keys of a section."""
+    faults = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            text = f"unknown key; {nearest(str(item['loc'][-1]), fields_at(item['loc'][:-1]))}"
+        elif item["type"] == "missing":
+            text = "missing"
+        else:
+            text = f"{item['msg'].removeprefix('Value error, ')}, found {item['input']!r}"
+        faults.append(f"{path}: {text}")
+    return faults
 
 
 def _cost_faults(costs: object) -> list[str]:

@@ -31,6 +31,7 @@ class DeviceInfo:
     clock_hz: float
     memory_bytes: int  # of the board, beside the chip
     provenance: str  # simulated here, simulated in process 123, …
+    queue: int = 1  # frames that one core takes at once: one computes, the others have their inputs there already
 
     @property
     def subdevice_count(self) -> int:
@@ -60,7 +61,7 @@ class DevicesInUse(EnvironmentFault, RuntimeError):
 
 
 class Instance(Protocol):
-    """A model on one core. One thread at a time."""
+    """A model on one core. As many threads at a time as the core takes frames: `DeviceInfo.queue`."""
 
     def run(
         self, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None
@@ -84,8 +85,11 @@ class Instance(Protocol):
 class Connection(Protocol):
     """Cores of one board that nobody else may use until `close`."""
 
-    device: Device
-    cores: tuple[int, ...]
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def cores(self) -> tuple[int, ...]: ...
 
     def load(self, core: int, model: DeviceModel, settings: BoardConfig | None = None) -> Instance:
         """Put a model on a core, in place of the one before, with the board settings to run it under.

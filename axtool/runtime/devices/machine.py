@@ -1,0 +1,140 @@
+"""The boards that this process sees: those that AXTOOL_BOARDS names, or one simulated `metis-pcie`.
+
+AXTOOL_BOARDS is a comma-separated list of names in configs/boards or of YAML files; `name*4` is four of them. Boards
+are named by the bus they are on, in order: metis-0:1:0, metis-0:2:0, …
+
+Cores are owned by one connection within this process; another process has boards of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from threading import Lock
+
+from axtool.errors import UsageError, located, plural
+from axtool.runtime.devices.boards import Board, load_board
+from axtool.runtime.devices.replay import FRAMES, Recording
+from axtool.runtime.devices.seam import Device, DevicesInUse
+from axtool.runtime.devices.simulated import SimulatedDevice
+
+ENVIRONMENT = "AXTOOL_BOARDS"
+DEFAULT = "metis-pcie"
+MOST_BOARDS = 64
+
+_lock = Lock()
+_stack: list[Machine] = []
+_generation = 0
+
+
+class Machine:
+    """Some boards, by name. `recording` is what they give again where they replay."""
+
+    def __init__(self, devices: Sequence[SimulatedDevice], recording: Recording | None = None) -> None:
+        self.devices, self.recording = tuple(devices), recording
+
+    def __getitem__(self, name: str) -> SimulatedDevice:
+        """The device of that name, for tests that break it. Raises KeyError."""
+        return {device.info.name: device for device in self.devices}[name]
+
+
+def devices() -> tuple[Device, ...]:
+    """The boards of this process, in the order of their indices. Raises UsageError where AXTOOL_BOARDS is wrong."""
+    with _lock:
+        return _current().devices
+
+
+def generation() -> int:
+    """A number that grows whenever the boards change: what was made for older ones has lost them."""
+    with _lock:
+        return _generation
+
+
+@contextmanager
+def simulated(
+    boards: str | Sequence[str | Path] = DEFAULT, *, realtime: bool = False, replay: bool | int | None = None
+) -> Iterator[Machine]:
+    """These boards instead of those before, for the whole process, until the block is left. Blocks nest.
+
+    `boards` as AXTOOL_BOARDS. `realtime` paces each core and link as modelled. With `replay` the first frames of each
+    model (`replay` of them, True for a few) are computed once, and come again instead of being computed.
+
+    What is connected when the block is left loses its boards. Raises DevicesInUse while cores of the boards before are
+    connected, UsageError for boards that do not exist.
+    """
+    machine = make(boards, realtime=realtime, replay=replay)
+    _enter(machine)
+    try:
+        yield machine
+    finally:
+        _leave(machine)
+
+
+def make(boards: str | Sequence[str | Path], *, realtime: bool = False, replay: bool | int | None = None) -> Machine:
+    """A machine of these boards that nobody sees yet. Raises UsageError."""
+    recording = None
+    if replay:
+        recording = Recording(FRAMES if replay is True else replay)
+    made: list[SimulatedDevice] = []
+    for bus, board in enumerate(boards_of(boards), 1):
+        made.append(_made(board, f"{board.prefix}-0:{bus}:0", realtime=realtime, recording=recording))
+    return Machine(made, recording)
+
+
+def boards_of(boards: str | Sequence[str | Path]) -> list[Board]:
+    """The boards of a list such as AXTOOL_BOARDS holds. Raises UsageError."""
+    parts = boards.split(",") if isinstance(boards, str) else [str(part) for part in boards]
+    found: list[Board] = []
+    for part in parts:
+        name, star, times = (text.strip() for text in part.partition("*"))
+        if not name or (star and not (times.isascii() and times.isdigit() and int(times[:9]) > 0)):
+            raise UsageError(
+                f"'{part.strip()}' is no board", hint="metis-pcie, metis-pcie*4 or a YAML file, with commas between",
+                code="unknown-board",
+            )  # fmt: skip
+        number = int(times) if star and len(times) < 9 else (MOST_BOARDS + 1 if star else 1)
+        if len(found) + number > MOST_BOARDS:
+            raise UsageError(f"more than {plural(MOST_BOARDS, 'board')}", hint="want fewer", code="unknown-board")
+        found += [load_board(name)] * number
+    return found
+
+
+def _made(board: Board, name: str, *, realtime: bool, recording: Recording | None) -> SimulatedDevice:
+    return SimulatedDevice(board, name, realtime=realtime, recording=recording)
+
+
+def _current() -> Machine:
+    """The lock is held."""
+    if not _stack:
+        named = os.environ.get(ENVIRONMENT, "").strip()
+        with located(f"environment variable {ENVIRONMENT}") if named else nullcontext():
+            _stack.append(make(named or DEFAULT))
+    return _stack[-1]
+
+
+def _enter(machine: Machine) -> None:
+    global _generation
+    with _lock:
+        taken = [
+            f"{device.info.name} ({device.info.cores - device.available()} of {device.info.cores} cores)"
+            for device in (_stack[-1].devices if _stack else ())
+            if device.available() < device.info.cores
+        ]
+        if taken:
+            raise DevicesInUse(
+                f"the boards cannot change while cores are connected: {', '.join(taken)}",
+                hint="close the scheduler first: scheduler.current().close(), or leave its block",
+            )
+        _stack.append(machine)
+        _generation += 1
+
+
+def _leave(machine: Machine) -> None:
+    global _generation
+    with _lock:
+        _stack.remove(machine)
+        _generation += 1
+    for device in machine.devices:
+        device.vanish()
