@@ -50,10 +50,7 @@ class DeviceSession:
 
     def quantize(self, name: str, array: NDArray[Any]) -> Numbers:
         """float32 of the ONNX shape -> numbers of the tensor's format, (1, h, w, c)."""
-        tensor = self.program.tensors[name]
-        if tuple(array.shape) != tensor.onnx_shape:
-            raise ValueError(f"'{name}' has shape {tuple(array.shape)}, want {tensor.onnx_shape}")
-        return to_stored(to_numbers(np.asarray(array, np.float32), tensor.format), tensor)
+        return quantized(self.program.tensors[name], array)
 
     def dequantize(self, name: str, q: NDArray[Any]) -> Float:
         """Numbers (1, h, w, c) -> float32 of the ONNX shape."""
@@ -64,23 +61,12 @@ class DeviceSession:
         """(1, h, w, c) of the buffer of an input or output, in numbers, with the channels that pad a pixel."""
         return buffer_shape(self.plan, name)
 
-    def padded(self, name: str, array: NDArray[Any]) -> Numbers:
-        """float32 of the ONNX shape -> the buffer of an input: quantized, then padded with the zero point."""
-        tensor, numbers = self.program.tensors[name], self.quantize(name, array)
-        buffer = np.full(self.buffer_shape(name), tensor.format.zero_point[0], numbers.dtype)
-        assign_pixels(buffer[..., : numbers.shape[-1]], numbers)
-        return buffer
-
     def run_buffers(self, inputs: Mapping[str, Numbers]) -> dict[str, Numbers]:
         """Padded buffers in and out, (1, h, w, c). Those that come out are views: the next run writes them anew."""
         for name in self.program.inputs:
             self._pixels(name)[...] = inputs[name][0].view(np.uint8)
         self.engine.run(self._memories["ext"], self._memories["ocm"], None)
         return {name: numbers_of(self._pixels(name)[None], self.program.tensors[name]) for name in self.program.outputs}
-
-    def holds(self, array: NDArray[Any]) -> bool:
-        """Whether an array is a view of the memory that the next run writes."""
-        return any(np.may_share_memory(array, memory) for memory in self._memories.values())
 
     def _pixels(self, name: str) -> NDArray[np.uint8]:
         return stored_pixels(self._memories, host_slot(self.plan, name), self.program.tensors[name])
@@ -110,6 +96,22 @@ def buffer_shape(plan: Plan, name: str) -> tuple[int, int, int, int]:
     tensor = plan.program.tensors[name]
     h, w, _ = tensor.numbers
     return 1, h, w, host_slot(plan, name).size // (h * w) // tensor.number_bytes
+
+
+def quantized(tensor: Tensor, array: NDArray[Any]) -> Numbers:
+    """float32 of the ONNX shape -> numbers of the format, (1, h, w, c). Raises ValueError for another shape."""
+    if tuple(array.shape) != tensor.onnx_shape:
+        raise ValueError(f"'{tensor.name}' has shape {tuple(array.shape)}, want {tensor.onnx_shape}")
+    return to_stored(to_numbers(np.asarray(array, np.float32), tensor.format), tensor)
+
+
+def padded(plan: Plan, name: str, array: NDArray[Any]) -> Numbers:
+    """float32 of the ONNX shape -> the buffer of an input of a plan: quantized, then padded with the zero point."""
+    tensor = plan.program.tensors[name]
+    numbers = quantized(tensor, array)
+    buffer = np.full(buffer_shape(plan, name), tensor.format.zero_point[0], numbers.dtype)
+    assign_pixels(buffer[..., : numbers.shape[-1]], numbers)
+    return buffer
 
 
 def to_stored(array: NDArray[Any], tensor: Tensor) -> NDArray[Any]:

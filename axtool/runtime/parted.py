@@ -18,6 +18,7 @@ from axtool.artefact.stages import Artefact
 from axtool.errors import AxError, UsageError
 from axtool.runtime.op.combinators import arguments
 from axtool.runtime.op.device_ops import AxRuntimeModel
+from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.postamble import Postamble
@@ -67,7 +68,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class Parted:
-    """A loaded model. Not for use from two threads at once."""
+    """A loaded model."""
 
     loaded: LoadedSeq
     front: tuple[Operator, ...]
@@ -75,10 +76,7 @@ class Parted:
     tail: Tail
 
     def buffers(self, feeds: Mapping[str, NDArray[Any]]) -> tuple[list[NDArray[Any]], float, float]:
-        """(the device's buffers, seconds of what is in front of it, seconds of the device).
-
-        The buffers are the device's own memory: the next run writes them anew.
-        """
+        """(the device's buffers, seconds of what is in front of it, seconds of the device)."""
         start = time.perf_counter()
         values: tuple[Any, ...] = tuple(feeds[spec.name] for spec in self.loaded.artefact.inputs)
         for step in self.front:
@@ -99,7 +97,8 @@ def parted(
 ) -> Parted:
     """The model with this postamble. Raises UsageError for a kernel that is not found or that refuses the model."""
     try:
-        loaded = sequence_of(artefact, path, postamble, engine=engine, threads=threads, isa=isa)
+        options = DeviceOptions(engine=engine, threads=threads, isa=isa)
+        loaded = sequence_of(artefact, path, postamble, options=options)
     except AxError:
         raise
     except (ValueError, TypeError, ImportError, RuntimeError) as error:

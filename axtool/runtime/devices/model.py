@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from axtool.runtime.device import DeviceSession
 from axtool.runtime.device_config import DeviceConfig
+from axtool.sim.images import encode_plan
 from axtool.types import Plan
 
 
@@ -50,3 +54,18 @@ class DeviceModel:
 
     def _opened(self, stage: int) -> DeviceSession:
         return DeviceSession(self.plans[stage], engine=self.engine, threads=self.threads, isa=self.isa)
+
+
+def key_of(plans: Sequence[Plan], target: Mapping[str, Any], options: object) -> str:
+    """A digest of what a core is given: programs, addresses, constants, the chip they are timed by, and the options."""
+    digest = sha256(repr((sorted(target.items(), key=str), options)).encode())
+    for plan in plans:
+        program = plan.program
+        borders = [program.tensors[name] for name in (*program.inputs, *program.outputs)]
+        digest.update(repr((plan.slots, sorted(plan.sizes.items()), plan.without, borders)).encode())
+        for rows in encode_plan(plan):
+            digest.update(np.ascontiguousarray(rows).data)
+        for name, array in program.constants.items():
+            digest.update(repr((name, array.dtype.str, array.shape)).encode())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

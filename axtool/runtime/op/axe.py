@@ -1,8 +1,8 @@
 """A pipeline  <->  an .axe file: a zip of pipeline.toml and the compiled models that it names, without any code.
 
 Operators are written by their registered name and the fields that differ from their defaults; a model by its member
-of the zip and its Postamble; an optimized pipeline as the one that it was made of. The only module that loading
-imports is that of a kernel that the file names.
+of the zip, its Postamble and its options; an optimized pipeline as the one that it was made of. The only module that
+loading imports is that of a kernel that the file names.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from axtool.artefact import axm
 from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError, nearest
 from axtool.runtime.op.combinators import Par, Seq
+from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.op.for_each import ForEach
 from axtool.runtime.op.fused import PixelsToTensor
 from axtool.runtime.op.load import LoadedSeq, sequence_of
@@ -104,7 +105,7 @@ def _entry(operator: Operator, models: dict[str, bytes]) -> dict[str, Any]:
         member = f"model{len(models)}.axm"
         models[member] = axm.pack(operator.artefact)
         chosen = {} if operator.postamble is None else {"postamble": operator.postamble.to_dict()}
-        return {"operator": "load", "model": member, **chosen, **named}
+        return {"operator": "load", "model": member, **chosen, **operator.options.to_dict(), **named}
     for key, kind in GROUPS.items():
         if type(operator) is kind:
             return {
@@ -268,6 +269,7 @@ class _Reader:
         member = str(entry.get("model"))
         artefact = axm.read_bytes(_read(self.archive, self.members, member, MAX_MODEL_BYTES), self.file / member)
         try:
-            return sequence_of(artefact, self.file, postamble, name=name, engine=self.engine, threads=self.threads)
+            options = DeviceOptions.from_dict(entry, engine=self.engine, threads=self.threads)
+            return sequence_of(artefact, self.file, postamble, name=name, options=options)
         except ImportError as error:
             raise ImportError(f"{self.file}: {error}") from error

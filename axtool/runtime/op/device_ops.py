@@ -98,10 +98,7 @@ class Pad(_Padding):
 
 
 class AxRuntimeModel(Operator):
-    """The device part of a model: padded buffers in, a list of padded buffers out.
-
-    The buffers that come out are the device's own memory: they hold until the next run.
-    """
+    """The device part of a model: padded buffers in, a list of padded buffers out, which are the caller's own."""
 
     model: str
     _part: DevicePart

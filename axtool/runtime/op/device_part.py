@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,16 @@ from numpy.typing import NDArray
 
 from axtool.artefact.stages import Artefact, DeviceStage, HostStage
 from axtool.ops.storing import DTYPES, to_numbers, to_reals
-from axtool.runtime.device import DeviceSession, to_onnx, to_stored
+from axtool.runtime.device import buffer_shape, padded, to_onnx, to_stored
+from axtool.runtime.devices.alone import run_alone
+from axtool.runtime.devices.model import DeviceModel, key_of
 from axtool.runtime.model import HostSession
+from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.tensor_info import TensorInfo
-from axtool.types import QFormat, Tensor, TensorSpec
+from axtool.types import Plan, QFormat, Tensor, TensorSpec
 
 Array = NDArray[Any]
+_DEFAULT = DeviceOptions()
 
 
 @dataclass(frozen=True)
@@ -58,58 +63,69 @@ def cut(artefact: Artefact) -> tuple[tuple[HostStage, ...], tuple[HostStage | De
     return _host_only(artefact.stages[:first]), artefact.stages[first:end], _host_only(artefact.stages[end:])
 
 
+@dataclass(frozen=True)
+class _OnDevice:
+    """Device stage `index` of a model: what goes in and out, in the order of its program."""
+
+    index: int
+    plan: Plan
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
 class DevicePart:
-    """The stages between preamble and postamble, ready to run. Not for use from two threads at once."""
+    """The stages between preamble and postamble, ready to run: device stages where the scheduler says, the host stages
+    between them in the calling thread. Several threads may run it at once.
+    """
 
     def __init__(
-        self,
-        artefact: Artefact,
-        specs: Mapping[str, TensorSpec],
-        *,
-        engine: str = "native",
-        threads: int = 1,
-        isa: str = "auto",
+        self, artefact: Artefact, specs: Mapping[str, TensorSpec], path: Path, options: DeviceOptions = _DEFAULT
     ) -> None:
         """`specs` are what is known of tensors of the host: inputs and outputs of the model and of its preamble.
 
-        Raises ValueError for an artefact without a device stage.
+        Raises ValueError for an artefact without a device stage, and for a plan that no engine may run.
         """
         _, stages, after = cut(artefact)
-        self._stages: list[DeviceSession | HostSession] = [
-            DeviceSession(stage.plan, engine=engine, threads=threads, isa=isa)
+        self.model = _device_model(artefact, path, options)
+        plans = iter(enumerate(self.model.plans))
+        self._stages: list[_OnDevice | HostSession] = [
+            _OnDevice(*next(plans), stage.inputs, stage.outputs)
             if isinstance(stage, DeviceStage)
             else HostSession(stage)
             for stage in stages
         ]
-        self._first = self._device(0)
+        self._first = self._stages[0]
+        assert isinstance(self._first, _OnDevice)
         self._made = {
-            name: _device_lane(stage, name)
+            name: _device_lane(stage.plan, name)
             for stage in self._stages
-            if isinstance(stage, DeviceSession)
-            for name in stage.program.outputs
+            if isinstance(stage, _OnDevice)
+            for name in stage.outputs
         }
         specs = dict(specs)
         for stage in self._stages:
-            specs |= {} if isinstance(stage, DeviceSession) else stage.specs
-        made_here = {name for stage in self._stages for name in _outputs(stage)}
+            specs |= {} if isinstance(stage, _OnDevice) else stage.specs
+        made_here = {name for stage in self._stages for name in stage.outputs}
         read_after = [name for stage in after for name in stage.inputs]
         wanted = [*read_after, *(spec.name for spec in artefact.outputs)]
         made_after = {name for stage in after for name in stage.outputs}
-        read_later = [name for stage in self._stages[1:] for name in _inputs(stage)]
+        read_later = [name for stage in self._stages[1:] for name in stage.inputs]
         passing = [name for name in dict.fromkeys([*read_later, *wanted]) if name not in made_here | made_after]
         self.inputs = tuple(
-            [_device_lane(self._first, name) for name in self._first.program.inputs]
+            [_device_lane(self._first.plan, name) for name in self._first.inputs]
             + [_float_lane(specs, name) for name in passing]
         )
-        leaving = [name for name in dict.fromkeys(_in_order(self._stages)) if name in set(wanted)]
+        in_order = [name for stage in self._stages for name in stage.outputs]
+        leaving = [name for name in dict.fromkeys(in_order) if name in set(wanted)]
         self.outputs = tuple(
             [self._made.get(name) or _float_lane(specs, name) for name in leaving]
             + [_float_lane(specs, name) for name in passing if name in set(wanted)]
         )
 
     def run(self, values: Sequence[Array]) -> list[Array]:
-        """Buffers and arrays of `inputs` -> those of `outputs`. Buffers are views of the device's memory: the next run
-        writes them anew. Raises ValueError for a value of another shape or type.
+        """Buffers and arrays of `inputs` -> those of `outputs`, which are the caller's: no later run changes them.
+
+        Raises ValueError for a value of another shape or type, and what the scheduler raises.
         """
         if len(values) != len(self.inputs):
             raise ValueError(f"the device part takes {len(self.inputs)} values, got {len(values)}")
@@ -121,26 +137,32 @@ class DevicePart:
                     f"'{lane.name}' wants {lane.info.dtype} {lane.info.shape}, got {value.dtype} {value.shape}"
                 )
             (known if lane.tensor is None else buffers)[lane.name] = value
-        buffers = self._first.run_buffers(buffers)
-        for stage in self._stages[1:]:
-            for name in _inputs(stage):
-                if name not in known:
-                    lane = self._made[name]
-                    known[name] = lane.align(lane.dequantize(buffers[name][lane.info.inside]))
-            if isinstance(stage, DeviceSession):
-                buffers |= stage.run_buffers({name: stage.padded(name, known[name]) for name in stage.program.inputs})
+        for stage in self._stages:
+            if isinstance(stage, _OnDevice):
+                given = (
+                    [buffers[name] for name in stage.inputs]
+                    if stage is self._first
+                    else [padded(stage.plan, name, self._real(name, known, buffers)) for name in stage.inputs]
+                )
+                buffers |= zip(stage.outputs, run_alone(self.model, stage.index, given), strict=True)
             else:
-                known |= stage.run(known)
+                known |= stage.run({name: self._real(name, known, buffers) for name in stage.inputs})
         return [(known if lane.tensor is None else buffers)[lane.name] for lane in self.outputs]
 
-    def holds(self, array: Array) -> bool:
-        """Whether an array is a view of the device's memory, so that the next run changes it."""
-        return any(isinstance(stage, DeviceSession) and stage.holds(array) for stage in self._stages)
+    def _real(self, name: str, known: dict[str, Array], buffers: Mapping[str, Array]) -> Array:
+        """The ONNX tensor of a name: one of the host's, or what a device stage made of it, kept for who asks again."""
+        if name not in known:
+            lane = self._made[name]
+            known[name] = lane.align(lane.dequantize(buffers[name][lane.info.inside]))
+        return known[name]
 
-    def _device(self, index: int) -> DeviceSession:
-        stage = self._stages[index]
-        assert isinstance(stage, DeviceSession)
-        return stage
+
+def _device_model(artefact: Artefact, path: Path, options: DeviceOptions) -> DeviceModel:
+    """What a device is given of it, checked."""
+    plans = tuple(stage.plan for stage in artefact.device_stages)
+    made = DeviceModel(key_of(plans, artefact.target, options), path.name, plans, artefact.target, **vars(options))
+    made.check()
+    return made
 
 
 def info_of(tensor: Tensor, shape: Sequence[int]) -> TensorInfo:
@@ -160,9 +182,9 @@ def _scale(fmt: QFormat) -> tuple[Any, Any]:
     return scale, zero_point
 
 
-def _device_lane(stage: DeviceSession, name: str) -> Lane:
-    tensor = stage.program.tensors[name]
-    return Lane(name, info_of(tensor, stage.buffer_shape(name)), tensor)
+def _device_lane(plan: Plan, name: str) -> Lane:
+    tensor = plan.program.tensors[name]
+    return Lane(name, info_of(tensor, buffer_shape(plan, name)), tensor)
 
 
 def _float_lane(specs: Mapping[str, TensorSpec], name: str) -> Lane:
@@ -174,15 +196,3 @@ def _float_lane(specs: Mapping[str, TensorSpec], name: str) -> Lane:
 
 def _host_only(stages: Sequence[HostStage | DeviceStage]) -> tuple[HostStage, ...]:
     return tuple(stage for stage in stages if isinstance(stage, HostStage))
-
-
-def _inputs(stage: DeviceSession | HostSession) -> tuple[str, ...]:
-    return stage.program.inputs if isinstance(stage, DeviceSession) else stage.inputs
-
-
-def _outputs(stage: DeviceSession | HostSession) -> tuple[str, ...]:
-    return stage.program.outputs if isinstance(stage, DeviceSession) else stage.outputs
-
-
-def _in_order(stages: Sequence[DeviceSession | HostSession]) -> list[str]:
-    return [name for stage in stages for name in _outputs(stage)]

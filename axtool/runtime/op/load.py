@@ -14,6 +14,7 @@ from axtool.artefact import axm
 from axtool.artefact.stages import Artefact
 from axtool.errors import AxError
 from axtool.runtime import profiler
+from axtool.runtime.device_config import DeviceConfig
 from axtool.runtime.export import postambles_of
 from axtool.runtime.named_models import named_model
 from axtool.runtime.op.combinators import Seq, arguments
@@ -30,6 +31,7 @@ from axtool.runtime.op.device_ops import (
     _ListUnpack,
     is_nchw,
 )
+from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.op.device_part import DevicePart, Lane, cut
 from axtool.runtime.op.onnx_model import OnnxModel
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -39,6 +41,7 @@ from axtool.runtime.tensor_info import TensorInfo
 from axtool.types import TensorSpec
 
 log = logging.getLogger("axtool")
+DEFAULT = DeviceOptions()
 
 
 class LoadedSeq(Seq):
@@ -51,11 +54,13 @@ class LoadedSeq(Seq):
         artefact: Artefact,
         postamble: Postamble | None = None,
         infos: Sequence[TensorInfo] = (),
+        options: DeviceOptions = DEFAULT,
         name: str = "",
     ) -> None:
         """`infos` are what the last operator, a kernel, is given; empty without one."""
         super().__init__(*operators, name=name)
         self.path, self.artefact, self.postamble, self.infos = path, artefact, postamble, tuple(infos)
+        self.options = options
 
     @property
     def kernel(self) -> Operator | None:
@@ -140,30 +145,46 @@ def load(
     file: str | Path,
     *,
     name: str = "",
+    core_allocation: int | str | None = None,
     using_postamble: Postamble | None = None,
+    device_config: DeviceConfig | None = None,
+    batch: int = 1,
     engine: str = "native",
     threads: int = 1,
 ) -> Any:
-    """A compiled model as a LoadedSeq, or the pipeline of an .axe file as it was saved, for the simulated device.
+    """A compiled model as a LoadedSeq, or the pipeline of an .axe file as it was saved.
 
-    `file` may also be the name of a model of the zoo, which is built the first time and kept in the cache.
-    Without a Postamble, or with an empty one, the postamble graph runs in onnxruntime. Raises ValueError or ImportError
-    for a kernel that does not fit the model or is not found, AxError for a file that is not a compiled model.
+    `file` may also be the name of a model of the zoo, which is built the first time and kept in the cache. The model is
+    read and checked here; a board is connected when it is run for the first time, by the scheduler in scope.
+    Without a Postamble, or with an empty one, the postamble graph runs in onnxruntime.
+
+    core_allocation  how many cores of the scheduler the model is spread over: None for an equal share among the models
+                     in use, a number of cores, or '50%' of what is left.
+    batch            how many frames `batch` hands to a core at once. It never changes the bits.
+    device_config    settings of the boards that it runs on, by board model; those of the scheduler go before them.
+    engine, threads  of a simulated core.
+
+    Raises ValueError or ImportError for a kernel that does not fit the model or is not found, TypeError and ValueError
+    for an option that is none, AxError for a file that is not a compiled model.
     """
-    _check_types(name, using_postamble, threads)
+    _check_types(name, using_postamble)
+    options = DeviceOptions(core_allocation, batch, device_config, engine, threads)
     path = Path(file)
     if not path.suffix and not os.path.exists(path):  # False, too, for what is no path at all
         path = named_model(str(file))
     if path.suffix == ".axe":
-        if using_postamble is not None or name:
-            raise ValueError(f"{path}: a saved pipeline has its name and Postamble already; leave them out")
+        given = [*(["name"] if name else []), *(["using_postamble"] if using_postamble is not None else [])]
+        given += options.to_dict()
+        if given:
+            kept = "a saved pipeline has its name, its Postamble and its options already"
+            raise ValueError(f"{path}: {kept}; leave out {', '.join(given)}")
         from axtool.runtime.op import axe  # it reads models with this module
 
         return axe.load_axe(path, engine=engine, threads=threads)
-    return sequence_of(axm.read(path), path, using_postamble, name=name, engine=engine, threads=threads)
+    return sequence_of(axm.read(path), path, using_postamble, name=name, options=options)
 
 
-def _check_types(name: object, postamble: object, threads: object) -> None:
+def _check_types(name: object, postamble: object) -> None:
     """Raise TypeError for what would fail later, far from where it was written."""
     if postamble is not None and not isinstance(postamble, Postamble):
         raise TypeError(
@@ -172,8 +193,6 @@ def _check_types(name: object, postamble: object, threads: object) -> None:
         )
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}, want a text")
-    if isinstance(threads, bool) or not isinstance(threads, int):
-        raise TypeError(f"threads is a {type(threads).__name__}, want a whole number")
 
 
 def sequence_of(
@@ -182,9 +201,7 @@ def sequence_of(
     postamble: Postamble | None = None,
     *,
     name: str = "",
-    engine: str = "native",
-    threads: int = 1,
-    isa: str = "auto",
+    options: DeviceOptions = DEFAULT,
 ) -> LoadedSeq:
     """The operators of an artefact that was read from `path`."""
     kernel_class = None if postamble is None or postamble.is_empty else postamble.kernel_class()
@@ -193,7 +210,7 @@ def sequence_of(
     preamble = OnnxModel.of_stages(before, list(specs)[: len(artefact.inputs)], (), path=str(path)) if before else None
     specs |= {} if preamble is None else preamble.specs
     try:
-        part = DevicePart(artefact, specs, engine=engine, threads=threads, isa=isa)
+        part = DevicePart(artefact, specs, path, options)
     except AxError:
         raise
     except ValueError as error:
@@ -214,7 +231,7 @@ def sequence_of(
             infos = [lane.info for lane in part.outputs]
             steps.append(_ListUnpack())
         steps.append(_built(kernel_class, infos, artefact, postamble.params, path))
-    return LoadedSeq(*steps, path=path, artefact=artefact, postamble=postamble, infos=infos, name=name)
+    return LoadedSeq(*steps, path=path, artefact=artefact, postamble=postamble, infos=infos, options=options, name=name)
 
 
 def _picked(loaded: LoadedSeq) -> tuple[Postamble, Operator, tuple[TensorInfo, ...]] | None:

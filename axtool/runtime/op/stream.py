@@ -16,8 +16,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
-
 from axtool.config import refuse_special
 from axtool.errors import UsageError
 from axtool.inputs.images import find_files, is_image_name
@@ -30,7 +28,7 @@ from axtool.runtime.op.operator import Operator, Unpacked
 IN_FLIGHT = 4  # frames of one device core that are begun and not yet handed out
 _PATIENCE_S = 5.0  # for a source that does not answer, when a stream is left early
 
-Stage = Sequence[tuple[Operator, Sequence[AxRuntimeModel]]]  # operators in order, each with the devices inside it
+Stage = Sequence[Operator]  # in order
 Results = Generator[tuple[tuple[Any, ...], Any], None, None]  # of each frame: what was given, and its result
 
 
@@ -143,10 +141,7 @@ def _window(max_in_flight: int | None) -> int:
 
 def _results(pipeline: Seq, frames: Iterable[tuple[Any, ...]], window: int) -> Results:
     here = copy_context()
-    stages: list[Stage] = [
-        [(step, [inner for inner in walk(step) if isinstance(inner, AxRuntimeModel)]) for step in stage]
-        for stage in stages_of(pipeline)
-    ]
+    stages = stages_of(pipeline)
     begun = (_begun(index, given, here.copy()) for index, given in enumerate(frames))
     done = _in_this_thread(stages, begun) if window == 1 else _in_threads(stages, begun, window)
     with closing(done):  # an error's traceback would keep the threads alive
@@ -216,28 +211,17 @@ def _in_threads(stages: Sequence[Stage], begun: Iterable[_Frame], window: int) -
 
 def _advance(stage: Stage, frame: _Frame) -> None:
     """One stage of one frame; what goes wrong is kept in the frame, with its number."""
-    for step, devices in stage:
+    for step in stage:
         if frame.error is not None:
             return
         try:
-            result = frame.context.run(step, *frame.values)
-            frame.values = arguments(_kept(result, devices) if devices else result)
+            frame.values = arguments(frame.context.run(step, *frame.values))
         except Exception as error:
             text = f"frame {frame.index}: {type(step).__name__}: {type(error).__name__}: {error}"
             frame.error = RuntimeError(text)
             frame.error.__cause__ = error
         except BaseException as error:  # SystemExit, for one: it ends the program where the results are read
             frame.error = error
-
-
-def _kept(value: Any, devices: Sequence[AxRuntimeModel]) -> Any:
-    """A result that the next run of the devices does not write over: views of their memory are copied."""
-    if isinstance(value, np.ndarray):
-        return value.copy() if any(device.part.holds(value) for device in devices) else value
-    if isinstance(value, (tuple, list)):
-        kept = [_kept(item, devices) for item in value]
-        return type(value)(*kept) if hasattr(value, "_fields") else type(value)(kept)
-    return value
 
 
 def _column(value: Any) -> Any:
