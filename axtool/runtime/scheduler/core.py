@@ -1,0 +1,238 @@
+"""`Scheduler`: the boards of a program, their cores and a pool of worker threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
+from typing import Any
+
+from axtool.errors import UnsupportedError, UsageError
+from axtool.runtime.device_config import BoardConfig, DeviceConfig, resolve
+from axtool.runtime.devices import machine
+from axtool.runtime.devices.context import Context as Boards
+from axtool.runtime.devices.model import DeviceModel
+from axtool.runtime.devices.seam import Buffer, DeviceInfo
+from axtool.runtime.devices.select import select_devices
+from axtool.runtime.scheduler.cores import Cores, CoreStats
+from axtool.runtime.scheduler.workers import Workers
+
+PATIENCE_S = 5.0  # how long `close` waits for what runs
+WORKERS_PER_CORE = 2
+
+CURRENT: ContextVar[Scheduler | None] = ContextVar("axtool_scheduler", default=None)
+_LIVING: weakref.WeakSet[Scheduler] = weakref.WeakSet()  # those that a fork leaves to the parent
+
+
+class SchedulerClosed(UsageError, RuntimeError):
+    """Something is asked of a scheduler that is closed, or was closed while it worked on it."""
+
+    code = "scheduler-closed"
+
+
+@dataclass(frozen=True)
+class SchedulerStats:
+    """What a scheduler did since it connected; no cores before that."""
+
+    cores: tuple[CoreStats, ...]
+    workers: int  # threads that exist
+
+    @property
+    def frames(self) -> int:
+        """Frames that began on a core, of all models."""
+        return sum(core.frames for core in self.cores)
+
+    @property
+    def switches(self) -> int:
+        """How often a core took another model, the first included."""
+        return sum(core.switches for core in self.cores)
+
+
+class Scheduler:
+    """Owns the connections to boards and the models on their cores; pipelines run on it.
+
+    `devices` selects boards by index or name ('0,1', 'metis-0:1:0'); None or '' are all. `num_workers` is the size of
+    the worker pool, two per core by default and at least one. `device_config` sets boards, in place of what a model
+    was loaded with; the environment's AXTOOL_CONFIGURE_BOARD goes before both.
+
+    It connects when the first model runs. It is not the current scheduler of anything: `scheduler.create` makes one
+    that is, and closes it. Raises UsageError for boards that do not exist, TypeError for values of another type.
+    """
+
+    def __init__(
+        self,
+        devices: str | None = None,
+        num_workers: int | None = None,
+        device_config: DeviceConfig | None = None,
+    ) -> None:
+        _check_types(devices, num_workers, device_config)
+        self._selector, self._device_config = devices, device_config
+        self._num_workers = None if num_workers is None else max(1, num_workers)
+        self._lock = threading.Lock()  # of what is made once: cores, workers
+        self._boards: Boards | None = None
+        self._cores: Cores | None = None
+        self._workers: Workers | None = None
+        self._closing: threading.Thread | None = None
+        self._gone = threading.Event()
+        self._why = "this scheduler is closed"
+        self.closers: set[Callable[[], object]] = set()  # called by `close` before it waits for the workers
+        self.devices()  # a selector that selects nothing is told where it is written
+        _LIVING.add(self)
+
+    # ---- what the page of the scheduler has
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether this scheduler holds cores of its boards: from the first run of a model until it is closed."""
+        return self._cores is not None and not self._gone.is_set()
+
+    @property
+    def opencl_context(self) -> Any:
+        """Raises UnsupportedError: none of the boards that axtool drives shares memory through OpenCL."""
+        self.check_open()
+        names = ", ".join(f"{device.name} ({device.provenance})" for device in self.devices())
+        raise UnsupportedError(
+            "there is no OpenCL context: it is not available on this device",
+            where=names,
+            hint="hand arrays to the pipeline; they are not copied more often than once",
+            code="no-opencl",
+        )
+
+    def close(self) -> None:
+        """Release everything: the workers end, then connections and the models on cores go. Idempotent.
+
+        Frames that wait raise SchedulerClosed; it waits at most 5 s for those that run. Models that were loaded stay
+        loaded. The process default makes room: `current()` makes a new one the next time.
+        """
+        with self._lock:
+            first, here = self._closing is None, threading.current_thread()
+            if first:
+                self._closing = here
+        if not first:
+            inside = self._workers is not None and self._workers.inside()
+            if self._closing is not here and not inside:
+                self._gone.wait(2 * PATIENCE_S)
+            return
+        try:
+            if self._cores is not None:
+                self._cores.stop(self.closed_error)
+            for closer in tuple(self.closers):
+                closer()
+            if self._workers is not None:
+                self._workers.close(PATIENCE_S)
+        finally:
+            if self._boards is not None:
+                self._boards.release()
+            if self._cores is not None:
+                self._cores.close()
+            self._gone.set()
+
+    # ---- what pipelines, streams and reports use
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing is not None
+
+    def closed_error(self) -> SchedulerClosed:
+        """What a frame raises that comes too late."""
+        return SchedulerClosed(self._why, hint="make another with scheduler.create(...), around what runs in it")
+
+    def check_open(self) -> None:
+        """Raises SchedulerClosed once `close` was called."""
+        if self._closing is not None:
+            raise self.closed_error()
+
+    def devices(self) -> list[DeviceInfo]:
+        """The boards that it uses, or will connect to. Raises UnknownDevice for a selector that selects nothing."""
+        if self._boards is not None:
+            return self._boards.select(self._selector)
+        return select_devices(self._selector, [device.info for device in machine.devices()])
+
+    @property
+    def core_count(self) -> int:
+        """Cores of its boards; it need not be connected."""
+        return sum(device.cores for device in self.devices())
+
+    @property
+    def workers(self) -> Workers:
+        """The pool of threads in which `current()` is this scheduler. Raises SchedulerClosed."""
+        if self._workers is None:
+            with self._lock:
+                self.check_open()
+                if self._workers is None:
+                    limit = self._num_workers or max(1, WORKERS_PER_CORE * self.core_count)
+                    self._workers = Workers(limit, "scheduler worker", lambda: CURRENT.set(self))
+        return self._workers
+
+    def context(self) -> Context:
+        """A copy of the caller's context in which `current()` is this scheduler."""
+        context = copy_context()
+        context.run(CURRENT.set, self)
+        return context
+
+    def run_stage(
+        self, model: DeviceModel, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None
+    ) -> Sequence[Buffer]:
+        """Run a device stage of a model on a core, connecting first if need be: see `Cores.run`.
+
+        Raises SchedulerClosed, DevicesInUse when another scheduler has the cores, DeviceLost when none is left.
+        """
+        cores = self._cores
+        if cores is None:
+            cores = self._connected()
+        return cores.run(model, stage, inputs, outputs)
+
+    def stats(self) -> SchedulerStats:
+        """A snapshot of its counters."""
+        cores, workers = self._cores, self._workers
+        return SchedulerStats(() if cores is None else cores.stats(), 0 if workers is None else workers.count)
+
+    def _connected(self) -> Cores:
+        with self._lock:
+            self.check_open()
+            if self._cores is None:
+                boards = Boards()
+                try:
+                    connections = [boards.connect(device.name) for device in boards.select(self._selector)]
+                except BaseException:
+                    boards.release()
+                    raise
+                self._boards, self._cores = boards, Cores(connections, self._settings)
+        return self._cores
+
+    def _settings(self, info: DeviceInfo, model: DeviceModel) -> BoardConfig:
+        return resolve(info.board_model, scheduler=self._device_config, model=model.device_config)
+
+    def _abandon(self) -> None:
+        """In a forked child: threads and cores are the parent's."""
+        if self._closing is None:
+            self._why = f"this scheduler belongs to process {os.getppid()}, from which this one was forked"
+        self._lock, self._closing, self._gone = threading.Lock(), threading.current_thread(), threading.Event()
+        self._gone.set()
+        if self._workers is not None:
+            self._workers.abandon()
+        if self._cores is not None:
+            self._cores.abandon(self.closed_error)
+
+
+def _check_types(devices: object, num_workers: object, device_config: object) -> None:
+    if devices is not None and not isinstance(devices, str):
+        raise TypeError(f"devices is a {type(devices).__name__}, want a text such as '0,1' or 'metis-0:1:0'")
+    if num_workers is not None and (isinstance(num_workers, bool) or not isinstance(num_workers, int)):
+        raise TypeError(f"num_workers is a {type(num_workers).__name__}, want a whole number")
+    if device_config is not None and not isinstance(device_config, DeviceConfig):
+        raise TypeError(
+            f"device_config is a {type(device_config).__name__}, want a DeviceConfig: "
+            "DeviceConfig({'110m': BoardConfig(mvm_limitation=90)})"
+        )
+
+
+def abandon_all() -> None:
+    """In a forked child: every scheduler is the parent's."""
+    for scheduler in tuple(_LIVING):
+        scheduler._abandon()
+    CURRENT.set(None)
