@@ -33,6 +33,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read: {error.strerror}", where=str(path), code="file-not-found") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"not valid YAML: {error}", where=str(path), code="bad-yaml") from error
+    except ValueError as error:  # a NUL byte in the name
+        raise UsageError(f"cannot read: {error}", where=repr(str(path)), code="file-not-found") from error
     try:
         value = yaml.safe_load(text)
     except RecursionError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,9 +16,11 @@ from axtool.errors import FitError, UsageError
 from axtool.runtime.device import DeviceSession, buffer_shape
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import machine
+from axtool.runtime.devices.boards import load_board
 from axtool.runtime.devices.context import Context
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import DeviceLost, DevicesInUse
+from axtool.runtime.devices.simulated import SimulatedDevice
 
 
 @pytest.fixture(scope="module")
@@ -199,9 +203,25 @@ def test_a_closed_instance_runs_no_more_and_closing_twice_is_nothing(model: Devi
 def test_a_model_that_the_window_has_no_room_for_is_refused_in_bytes(model: DeviceModel) -> None:
     with machine.simulated("metis-pcie"):
         connection = machine.devices()[0].connect(1)
-        with pytest.raises(FitError, match=r"of whose 1,024 bytes 0 are in use"):
+        with pytest.raises(FitError, match=r"metis-0:1:0: .* it has 1,024, ddr_size opens"):
             connection.load(0, model, BoardConfig(ddr_size=1024))
         assert connection.load(0, model)
+
+
+def test_the_window_of_the_board_file_is_the_room_unless_settings_open_more(model: DeviceModel) -> None:
+    small = replace(load_board("metis-pcie"), window_bytes=1000)
+    connection = SimulatedDevice(small, "metis-0:1:0").connect(1)
+    with pytest.raises(FitError, match="it has 1,000"):
+        connection.load(0, model)
+    assert connection.load(0, model, BoardConfig(ddr_size=2**30))
+
+
+def test_a_clock_that_the_board_does_not_have_is_refused_with_those_that_it_has(model: DeviceModel) -> None:
+    with machine.simulated("metis-pcie"):
+        connection = machine.devices()[0].connect(1)
+        with pytest.raises(ValueError, match="clock 450 MHz") as caught:
+            connection.load(0, model, BoardConfig(clock=450))
+        assert "100, 200, 400, 600, 700, 800 MHz" in str(getattr(caught.value, "hint", ""))
 
 
 def test_half_the_clock_doubles_the_modelled_cycles_time(model: DeviceModel) -> None:
@@ -212,3 +232,15 @@ def test_half_the_clock_doubles_the_modelled_cycles_time(model: DeviceModel) -> 
     assert full is not None
     assert half is not None
     assert full < half <= 2 * full
+
+
+def test_a_forked_child_has_boards_that_nobody_holds() -> None:
+    with machine.simulated("metis-pcie"):
+        before = machine.generation()
+        machine.devices()[0].connect()
+        child = os.fork()
+        if child == 0:
+            fresh = machine.devices()[0].available() == 4 and machine.generation() > before
+            os._exit(0 if fresh else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert machine.devices()[0].available() == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -20,6 +20,7 @@ from axtool.target_schema import Bytes, BytesPerSecond, Count, Hertz, Section
 SCHEMA = "axtool.board/1"
 MOST_CORES = 1024  # of one board: each has a thread or two that waits for it
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Runs = Literal["here", "process"]
 Seconds = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False, strict=True)]
 
 
@@ -54,6 +55,8 @@ class Board:
     window_bytes: int  # as much of it as models may fill, unless ddr_size is set
     link: Link
     switch_s: float  # to start another model on a core, beside the transfer of its bytes
+    clocks_mhz: tuple[int, ...] = ()  # that it can be set to; empty: any
+    runs: Runs = "here"  # in this process, or in one of its own
     queue: int = 1  # frames that a core takes at once: one computes, the others have their inputs there already
     description: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)  # by dotted path, as that of a target
@@ -79,6 +82,8 @@ class _BoardFile(Section):
     window_bytes: Bytes | None = None
     link: _LinkSection
     switch_s: Seconds = 0.0
+    clocks_mhz: list[Annotated[Count, Field(le=100_000)]] = Field(default_factory=list)
+    runs: Runs = "here"
     queue: Annotated[Count, Field(le=64)] = 1
     description: str = ""
 
@@ -114,10 +119,11 @@ def board_from_dict(values: Mapping[str, Any], where: str = "board") -> Board:
         faults += _contradictions(file)
     if faults or file is None:
         raise UsageError(f"not a board: {plural(len(faults), 'fault')}", where=where, code="bad-board", details=faults)
-    numbers = file.model_dump(exclude={"link", "window_bytes"})
+    numbers = file.model_dump(exclude={"link", "window_bytes", "clocks_mhz"})
     return Board(
         **numbers,
         window_bytes=file.window_bytes or file.memory_bytes,
+        clocks_mhz=tuple(sorted(file.clocks_mhz)),
         link=Link(**file.link.model_dump()),
         provenance=dict(sorted(provenance.items())),
     )

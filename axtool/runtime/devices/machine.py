@@ -24,6 +24,8 @@ ENVIRONMENT = "AXTOOL_BOARDS"
 DEFAULT = "metis-pcie"
 MOST_BOARDS = 64
 
+Replay = bool | int | str | Path | None  # True: a few frames of each model; a number of them; a file of outputs
+
 _lock = Lock()
 _stack: list[Machine] = []
 _generation = 0
@@ -32,8 +34,18 @@ _generation = 0
 class Machine:
     """Some boards, by name. `recording` is what they give again where they replay."""
 
-    def __init__(self, devices: Sequence[SimulatedDevice], recording: Recording | None = None) -> None:
-        self.devices, self.recording = tuple(devices), recording
+    devices: tuple[SimulatedDevice, ...]
+
+    def __init__(self, boards: Sequence[Board], *, realtime: bool = False, recording: Recording | None = None) -> None:
+        self._boards, self._realtime, self.recording = tuple(boards), realtime, recording
+        self.renew()
+
+    def renew(self) -> None:
+        """The same boards as nobody has ever used them."""
+        self.devices = tuple(
+            _made(board, f"{board.prefix}-0:{bus}:0", realtime=self._realtime, recording=self.recording)
+            for bus, board in enumerate(self._boards, 1)
+        )
 
     def __getitem__(self, name: str) -> SimulatedDevice:
         """The device of that name, for tests that break it. Raises KeyError."""
@@ -54,12 +66,13 @@ def generation() -> int:
 
 @contextmanager
 def simulated(
-    boards: str | Sequence[str | Path] = DEFAULT, *, realtime: bool = False, replay: bool | int | None = None
+    boards: str | Sequence[str | Path] = DEFAULT, *, realtime: bool = False, replay: Replay = None
 ) -> Iterator[Machine]:
     """These boards instead of those before, for the whole process, until the block is left. Blocks nest.
 
     `boards` as AXTOOL_BOARDS. `realtime` paces each core and link as modelled. With `replay` the first frames of each
-    model (`replay` of them, True for a few) are computed once, and come again instead of being computed.
+    model (`replay` of them, True for a few) are computed once, and come again instead of being computed; or those of a
+    file, and nothing is computed.
 
     What is connected when the block is left loses its boards. Raises DevicesInUse while cores of the boards before are
     connected, UsageError for boards that do not exist.
@@ -72,15 +85,14 @@ def simulated(
         _leave(machine)
 
 
-def make(boards: str | Sequence[str | Path], *, realtime: bool = False, replay: bool | int | None = None) -> Machine:
+def make(boards: str | Sequence[str | Path], *, realtime: bool = False, replay: Replay = None) -> Machine:
     """A machine of these boards that nobody sees yet. Raises UsageError."""
     recording = None
-    if replay:
+    if isinstance(replay, (str, Path)):
+        recording = Recording.of_file(Path(replay))
+    elif replay is not None and replay is not False:
         recording = Recording(FRAMES if replay is True else replay)
-    made: list[SimulatedDevice] = []
-    for bus, board in enumerate(boards_of(boards), 1):
-        made.append(_made(board, f"{board.prefix}-0:{bus}:0", realtime=realtime, recording=recording))
-    return Machine(made, recording)
+    return Machine(boards_of(boards), realtime=realtime, recording=recording)
 
 
 def boards_of(boards: str | Sequence[str | Path]) -> list[Board]:
@@ -138,3 +150,16 @@ def _leave(machine: Machine) -> None:
         _generation += 1
     for device in machine.devices:
         device.vanish()
+
+
+def _after_fork() -> None:
+    """A child has boards of its own: threads of its parent that hold cores, or locks, are not in it."""
+    global _lock, _generation
+    _lock = Lock()
+    _generation += 1
+    for machine in _stack:
+        machine.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 
-from axtool.errors import FitError, UsageError, plural
+from axtool.errors import UsageError, plural
 from axtool.ops.storing import DTYPES
 from axtool.runtime.device import DeviceSession, buffer_shape
 from axtool.runtime.device_config import BoardConfig
@@ -22,6 +23,7 @@ from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.pacing import Lane, Wait
 from axtool.runtime.devices.replay import Recording
 from axtool.runtime.devices.seam import Buffer, DeviceInfo, DeviceLost, DevicesInUse, FrameReport, private_copies
+from axtool.runtime.devices.settings import require_room, require_settings, resident_bytes
 
 
 class SimulatedDevice:
@@ -93,18 +95,16 @@ class SimulatedDevice:
         for core in self._cores:
             core.die()
 
-    def hold(self, instance: SimulatedInstance, size: int, room: int) -> None:
+    def hold(self, instance: SimulatedInstance, settings: BoardConfig | None) -> None:
         """Give the model memory of the board. Raises FitError where there is not so much of it."""
+        board, model = self.board, instance.model
+        if board.window_bytes < board.memory_bytes and (settings is None or settings.ddr_size is None):
+            settings = replace(settings or BoardConfig(), ddr_size=board.window_bytes)
+        needed = resident_bytes(model.plans)
         with self._lock:
-            used = sum(self._held.values())
-            if used + size > room:
-                raise FitError(
-                    f"'{instance.model.name}' takes {size:,} bytes of the memory of {self.info.name}, of whose "
-                    f"{room:,} bytes {used:,} are in use",
-                    hint="a larger ddr_size, fewer models or fewer cores for them",
-                    code="device-memory",
-                )
-            self._held[instance] = size
+            taken = sum(self._held.values())
+            require_room(model.name, needed, taken, board.memory_bytes, settings, self.info.name)
+            self._held[instance] = needed
 
     def forget(self, instance: SimulatedInstance) -> None:
         """Take the memory of the model back."""
@@ -207,7 +207,7 @@ class SimulatedConnection:
         """Put a model on a core, in place of the one before, to run under these settings. Paced, it takes `switch_s`.
 
         Raises FitError where the board's memory has no room for it, DeviceLost, ValueError for a plan that breaks its
-        own rules, UsageError for a core of somebody else.
+        own rules, UsageError for a core of somebody else or settings that the board does not have.
         """
         if core not in self.cores:
             raise UsageError(
@@ -217,11 +217,13 @@ class SimulatedConnection:
         place = self.device.core(core)
         if self._closed or place.dead:
             raise self.device.lost(core)
+        board = self.device.board
+        require_settings(settings, self.device.info.name, board.clocks_mhz, board.memory_bytes)
         if place.instance is not None:
             place.instance.close()
         instance = SimulatedInstance(self, place, model, settings)
         try:
-            self.device.hold(instance, modelled.memory_bytes(model), _room(self.device.board, settings))
+            self.device.hold(instance, settings)
             instance.open()
         except BaseException:
             instance.close()
@@ -275,6 +277,8 @@ class SimulatedInstance:
 
     def open(self) -> None:
         """Get ready: the engines where this core computes, the modelled times where it is paced."""
+        if self._device.recording is not None:
+            self._device.recording.prepare(self.model)
         for index, stage in enumerate(self._stages):
             if self._device.recording is None:
                 stage.session = self.model.session(index)
@@ -375,10 +379,3 @@ class _Stage:
         assert self.session is not None
         made = self.session.run_buffers(dict(zip(self.program.inputs, inputs, strict=True)))
         return [made[name] for name in self.program.outputs]
-
-
-def _room(board: Board, settings: BoardConfig | None) -> int:
-    """Bytes of the board's memory that models may fill."""
-    if settings is None or settings.ddr_size is None:
-        return board.window_bytes
-    return min(settings.ddr_size, board.memory_bytes)
