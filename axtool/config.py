@@ -102,8 +102,8 @@ def refuse_overwrite(path: Path, *, force: bool, inputs: Sequence[Path] = ()) ->
     is one of the `inputs` or no regular file, which not even `force` replaces.
     """
     refuse_long_name(path)
-    real = _real(path)
-    if any(real == _real(other) for other in inputs):
+    real = real_path(path)
+    if any(real == real_path(other) for other in inputs):
         raise UsageError(
             "is an input of this command", where=str(path), hint="choose another name", code="output-is-input"
         )
@@ -142,21 +142,22 @@ def write_together(files: Mapping[Path, bytes], *, force: bool = False) -> None:
     path = Path()
     try:
         for path, data in files.items():
-            handle, written[path] = tempfile.mkstemp(prefix=".axtool-", suffix=".tmp", dir=_real(path).parent)
+            handle, written[path] = tempfile.mkstemp(prefix=".axtool-", suffix=".tmp", dir=real_path(path).parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            os.chmod(written[path], 0o666 & ~_umask())
+            os.chmod(written[path], permissions_of_a_new_file())
         for path in files:
-            os.replace(written[path], _real(path))
+            os.replace(written[path], real_path(path))
             del written[path]
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     finally:
         for temporary in written.values():
             Path(temporary).unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, error: OSError) -> EnvironmentFault:
+def cannot_write(path: Path, error: OSError) -> EnvironmentFault:
+    """The error for a disk that refuses a file."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return EnvironmentFault(
         f"cannot write: {error.strerror}",
@@ -166,12 +167,13 @@ def _cannot_write(path: Path, error: OSError) -> EnvironmentFault:
     )
 
 
-def _real(path: Path) -> Path:
+def real_path(path: Path) -> Path:
     """The path without symbolic links; a link to itself stays as it is."""
     return Path(os.path.realpath(path))
 
 
-def _umask() -> int:
+def permissions_of_a_new_file() -> int:
+    """The mode that a file gets which is opened for writing; temporary files are made for their owner alone."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    return 0o666 & ~mask

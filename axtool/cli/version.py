@@ -12,7 +12,7 @@ from axtool.errors import Exit, UsageError
 Version = Annotated[
     bool, typer.Option("--version", help="Print the version; with --json, of all that decides a result.")
 ]
-PACKAGES = ("numpy", "onnx", "onnxruntime", "onnx-ir", "onnxsim", "opencv-python-headless", "safetensors")
+PACKAGES = ("numpy", "onnx", "onnxruntime", "onnx-ir", "onnxsim", "opencv-python-headless", "av", "safetensors")
 
 
 def without_command(context: typer.Context, *, version: bool, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from axtool.runtime import mega, op
+    from axtool.runtime import cv, mega, op
     from axtool.runtime.classes import COCO_KEYPOINT_NAMES, CocoClasses, DotaClasses, ImagenetClasses
     from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
@@ -34,10 +34,10 @@ __all__ = [
     "COCO_KEYPOINT_NAMES", "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace",
     "DepthMap", "DetectedObject", "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OperatorProfiler",
     "OrientedObject", "PoseObject", "Postamble", "ResourceMonitor", "SegmentedObject", "SemanticMap", "TensorInfo",
-    "mega", "op",
+    "cv", "mega", "op",
 ]  # fmt: skip
 
-_MODULES = ("mega", "op")
+_MODULES = ("cv", "mega", "op")
 _HOMES = {
     "COCO_KEYPOINT_NAMES": "axtool.runtime.classes", "CocoClasses": "axtool.runtime.classes",
     "DotaClasses": "axtool.runtime.classes", "ImagenetClasses": "axtool.runtime.classes",

@@ -74,7 +74,7 @@ def test_the_version_is_a_line_or_a_document(program: str) -> None:
         assert document["packages"]["numpy"]
 
 
-HEAVY = ["numpy", "onnx", "onnx_ir", "onnxruntime", "onnxsim", "cv2", "yaml", "safetensors"]
+HEAVY = ["numpy", "onnx", "onnx_ir", "onnxruntime", "onnxsim", "cv2", "av", "yaml", "safetensors"]
 
 
 @pytest.mark.parametrize("module", ["axtool.cli.main", "axtool.cli.zoo"])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 
-from axtool.errors import UsageError
 from axtool.runtime import Image, Postamble, op
 from axtool.runtime.op.stream import stages_of
 from tests.conftest import Tiny
@@ -182,33 +178,6 @@ def test_a_stream_is_refused_at_once_for_a_window_or_source_that_is_none() -> No
     for source in (3, pictures(1)[0], Image.from_array(pictures(1)[0], "RGB")):
         with pytest.raises(TypeError, match="call the pipeline for a single picture"):
             pipeline.stream(source)
-
-
-def test_folders_pictures_and_videos_are_sources(tmp_path: Path) -> None:
-    frames = [np.full((16, 16, 3), value, np.uint8) for value in (10, 90, 200)]
-    video = cv2.VideoWriter(str(tmp_path / "x.avi"), cv2.VideoWriter_fourcc(*"MJPG"), 10, (16, 16))
-    (tmp_path / "folder").mkdir()
-    for index, frame in enumerate(frames):
-        cv2.imwrite(str(tmp_path / "folder" / f"{index}.png"), frame)
-        video.write(frame)
-    video.release()
-    shade = op.seq(lambda image: round(float(image.to_numpy().mean())))
-    assert [result for _, result in shade.stream(tmp_path / "folder")] == [10, 90, 200]
-    assert [result for _, result in shade.stream(str(tmp_path / "folder" / "1.png"))] == [90]
-    assert [result for _, result in shade.stream(tmp_path / "x.avi")] == pytest.approx([10, 90, 200], abs=3)
-
-
-def test_what_cannot_be_read_is_refused_with_its_path(tmp_path: Path) -> None:
-    (tmp_path / "x.mp4").write_bytes(b"no video")
-    with pytest.raises(UsageError, match="cannot be read as a picture, a folder of pictures or a video"):
-        op.seq(op.identity()).stream(tmp_path / "x.mp4")
-    with pytest.raises(UsageError, match="no pictures in this folder"):
-        op.seq(op.identity()).stream(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is a pipe"):
-        op.seq(op.identity()).stream(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="cannot be read as a picture"):
-        op.seq(op.identity()).stream("nothing://" + "x" * 300)
 
 
 def test_a_batch_takes_frames_as_a_list_an_array_or_one_by_one(pipeline: op.Seq) -> None:

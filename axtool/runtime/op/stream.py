@@ -12,15 +12,11 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from contextvars import Context, copy_context
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from axtool.config import refuse_special
-from axtool.errors import UsageError
-from axtool.inputs.images import find_files, is_image_name
 from axtool.runtime import geometry
-from axtool.runtime.image import ColorFormat, Image
+from axtool.runtime.cv import frames_of
 from axtool.runtime.op.combinators import Seq, arguments
 from axtool.runtime.op.device_ops import AxRuntimeModel
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -68,26 +64,6 @@ def batch(pipeline: Seq, inputs: Sequence[Any], max_in_flight: int | None = None
         raise ValueError(f"batch: the arguments have {', '.join(map(str, counts))} frames; want as many of each")
     frames = (tuple(column[index] for column in columns) for index in range(counts[0]))
     return [result for _, result in _results(pipeline, frames, _window(max_in_flight))]
-
-
-def frames_of(source: Any) -> Iterable[Any]:
-    """The frames of a source: a path of a picture, a folder of pictures or a video, a URL of a video, or anything that
-    gives one frame after another. Raises TypeError for anything else, UsageError for a path that cannot be read.
-    """
-    if isinstance(source, str) and "://" in source:
-        return _video(source)
-    if isinstance(source, (str, Path)):
-        path = Path(source)
-        refuse_special(path)
-        if path.is_dir():
-            return _pictures([file for file in find_files(path) if is_image_name(file)], path)
-        return _pictures([path], path) if is_image_name(path) else _video(str(source))
-    if _is_picture(source) or not isinstance(source, Iterable):
-        raise TypeError(
-            f"a stream reads a path, a URL or what gives frames one by one, got {type(source).__name__}; "
-            "call the pipeline for a single picture"
-        )
-    return source
 
 
 def stages_of(pipeline: Seq) -> list[list[Operator]]:
@@ -236,26 +212,3 @@ def _column(value: Any) -> Any:
 
 def _is_picture(value: Any) -> bool:
     return not isinstance(value, (tuple, list)) and geometry.size_of(value) is not None
-
-
-def _pictures(files: Sequence[Path], where: Path) -> Iterator[Image]:
-    if not files:
-        raise UsageError("no pictures in this folder", where=str(where), code="no-pictures")
-    return (Image.from_file(file) for file in files)
-
-
-def _video(path: str) -> Iterator[Image]:
-    import cv2
-
-    capture = cv2.VideoCapture(path)
-    if not capture.isOpened():
-        raise UsageError("cannot be read as a picture, a folder of pictures or a video", where=path, code="cannot-read")
-
-    def frames() -> Iterator[Image]:
-        try:
-            while (read := capture.read())[0]:
-                yield Image.from_array(read[1], ColorFormat.BGR, path)
-        finally:
-            capture.release()
-
-    return frames()
