@@ -15,6 +15,7 @@ from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import machine
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import Buffer, Device, DeviceInfo, DeviceLost, DevicesInUse, FrameReport
+from axtool.runtime.scheduler import Scheduler
 
 FRAME = [np.zeros((1, 2, 2, 4), np.int8)]
 
@@ -132,3 +133,51 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
         thread.join(max(0.0, end - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     return results
+
+
+class Held:
+    """Inside, frames stay on their cores: `start` begins some and waits until `count` of them run; then all may end."""
+
+    def __init__(self, board: FakeBoard, count: int) -> None:
+        self.board, self.count = board, count
+        self._running = threading.Semaphore(0)
+        self._open = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.then: Callable[[FakeInstance], None] = lambda instance: None  # what a frame does when it may end
+
+    def __enter__(self) -> Held:
+        self.board.work = self._wait
+        return self
+
+    def start(self, number: int, call: Callable[[], Any]) -> None:
+        """`number` threads that call; returns when `count` frames are on cores."""
+        for _ in range(number):
+            self._begin(call)
+        for _ in range(self.count):
+            assert self._running.acquire(timeout=10), "fewer frames run at once"
+
+    def wait_for_a_core(self, scheduler: Scheduler, call: Callable[[], Any]) -> None:
+        """One thread more, whose frame waits."""
+        waiting = scheduler.connected()._residency.waiting
+        self._begin(call)
+        end = time.monotonic() + 10
+        while scheduler.connected()._residency.waiting == waiting:
+            assert time.monotonic() < end, "the frame does not wait"
+            time.sleep(0.0005)
+
+    def __exit__(self, *error: object) -> None:
+        self._open.set()
+        for thread in self._threads:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in self._threads), "a frame hangs"
+        if self.board.work == self._wait:
+            self.board.work = lambda instance: None
+
+    def _begin(self, call: Callable[[], Any]) -> None:
+        self._threads.append(threading.Thread(target=call, daemon=True))
+        self._threads[-1].start()
+
+    def _wait(self, instance: FakeInstance) -> None:
+        self._running.release()
+        self._open.wait(10)
+        self.then(instance)

@@ -183,7 +183,7 @@ class Scheduler:
         """
         cores = self._cores
         if cores is None:
-            cores = self._connected()
+            cores = self.connected()
         return cores.run(model, stage, inputs, outputs)
 
     def stats(self) -> SchedulerStats:
@@ -191,7 +191,8 @@ class Scheduler:
         cores, workers = self._cores, self._workers
         return SchedulerStats(() if cores is None else cores.stats(), 0 if workers is None else workers.count)
 
-    def _connected(self) -> Cores:
+    def connected(self) -> Cores:
+        """Its cores, connecting to the boards where that has not happened. Raises as `run_stage`."""
         with self._lock:
             self.check_open()
             if self._cores is None:

@@ -1,9 +1,6 @@
-"""The cores of one scheduler and the models on them: which core runs a frame, and which model leaves its core.
+"""The cores of one scheduler, shared by its threads: frames in, each run on a core that holds its model.
 
-A model stays on its cores. A frame goes to an idle core that holds its model; else, while the model holds fewer cores
-than its share, to an empty core, or to one that another model holds beyond its own share; else behind the frame of a
-core that takes several at once. A model on no core at all takes the idle core that has rested longest. Else the frame
-waits, first come first served.
+`residency` says which core that is; here are the lock, the waiting, the loading, and cores that die.
 """
 
 from __future__ import annotations
@@ -11,8 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from axtool.errors import AxError
@@ -20,61 +17,11 @@ from axtool.runtime import profiler
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import Buffer, Connection, DeviceInfo, DeviceLost, Instance
-from axtool.runtime.scheduler.shares import shares
+from axtool.runtime.scheduler.residency import Core, Residency, Waiter
 
 log = logging.getLogger("axtool")
 
-UNUSED_AFTER_S = 1.0  # a model that has run nothing for so long leaves its cores to one whose frames wait
-PASSES = 16  # frames of the model on a core that may pass one of another model: the core switches less often
-
 Settings = Callable[[DeviceInfo, DeviceModel], BoardConfig | None]
-
-
-class _Core:
-    """One core. `place` is the model on it, `running` the frames that it was given."""
-
-    __slots__ = (
-        "busy_s", "connection", "frames", "index", "info", "instance", "modelled_s", "name", "place", "rested_at",
-        "room", "running", "switch_s", "switches",
-    )  # fmt: skip
-
-    def __init__(self, connection: Connection, index: int) -> None:
-        self.connection, self.index = connection, index
-        self.info = connection.device.info
-        self.name = f"{self.info.name}/{index}"
-        self.room = self.info.queue  # frames it takes at once
-        self.instance: Instance | None = None  # None while the first frame loads it
-        self.place: _Place | None = None
-        self.running = 0
-        self.rested_at = 0.0  # time.monotonic() of the last frame's end
-        self.frames, self.switches = 0, 0
-        self.busy_s, self.modelled_s, self.switch_s = 0.0, 0.0, 0.0
-
-
-class _Waiter:
-    """A frame that waits for a core; `wake` is released when it has one, or when there never will be one."""
-
-    __slots__ = ("core", "passed", "ticket", "wake")
-
-    def __init__(self, ticket: int) -> None:
-        self.ticket = ticket
-        self.core: _Core | None = None
-        self.passed = 0  # frames of another model that went before it
-        self.wake = threading.Lock()
-        self.wake.acquire()
-
-
-class _Place:
-    """A model in use: on a core, or with a frame that waits for one."""
-
-    __slots__ = ("idle", "limit", "model", "on", "queue")
-
-    def __init__(self, model: DeviceModel) -> None:
-        self.model = model
-        self.on: list[_Core] = []  # the cores that hold it, or are being loaded with it
-        self.idle: list[_Core] = []  # those of them that run nothing; the last one rested shortest and is taken first
-        self.queue: deque[_Waiter] = deque()
-        self.limit = 1  # its share
 
 
 @dataclass(frozen=True)
@@ -91,17 +38,25 @@ class CoreStats:
     switch_s: float
 
 
+@dataclass(frozen=True)
+class CoreView:
+    """What a live core is to a model that might be put on it. Seconds are modelled."""
+
+    index: int
+    holds: str | None  # the key of the model on it
+    idle: bool
+    switch_s: float  # to put the model on it: 0 where it holds it
+    back_s: float  # to put back what it holds
+    frame_s: float | None  # of all device stages of the model; None while no core holds it, or where nothing models it
+
+
 class Cores:
-    """Cores of one or several boards, shared by the threads of a scheduler."""
+    """Cores of one or several boards. Safe to use from several threads."""
 
     def __init__(self, connections: Iterable[Connection], settings: Settings) -> None:
         self._settings = settings
-        self.all = tuple(_Core(connection, index) for connection in connections for index in connection.cores)
-        self._alive = set(self.all)
-        self._empty = list(self.all[::-1])  # the first core is taken first
-        self._places: dict[str, _Place] = {}
-        self._tickets = 0
-        self._waiting = 0
+        self.all = tuple(Core(connection, index) for connection in connections for index in connection.cores)
+        self._residency = Residency(self.all)
         self._lock = threading.Lock()
         self._stopped: Callable[[], AxError] | None = None  # makes what a frame raises that comes too late
 
@@ -125,7 +80,8 @@ class Cores:
                 self._bury(core, error)
                 continue
             except BaseException:
-                self._give(core)
+                with self._lock:
+                    self._residency.give_back(core)
                 raise
             modelled = report.modelled_s
             with self._lock:
@@ -133,18 +89,58 @@ class Cores:
                 core.busy_s += report.busy_s
                 if modelled is not None:
                     core.modelled_s += modelled
-                self._give_back(core)
+                self._residency.give_back(core)
             recorder = profiler.active()
             if recorder is not None:
                 recorder.record_core(core.name, model.name, report.start_s, report.busy_s, modelled)
             return made
 
+    def view(self, model: DeviceModel) -> tuple[CoreView, ...]:
+        """The live cores as a model sees them, to judge on how many of them a batch is worth its switches."""
+        with self._lock:
+            held = [
+                (self.all.index(core), core, core.place, not core.running, core.instance)
+                for core in self._residency.alive
+            ]
+        on = [instance for _, _, place, _, instance in held if place and place.model.key == model.key and instance]
+        frame_s = _frame_s(on[0], model) if on else None
+        return tuple(
+            CoreView(
+                index,
+                place.model.key if place else None,
+                idle,
+                0.0 if place and place.model.key == model.key else core.connection.switch_s(model),
+                0.0 if place is None else core.connection.switch_s(place.model),
+                frame_s,
+            )
+            for index, core, place, idle, _ in held
+        )
+
+    @contextmanager
+    def lent(self, model: DeviceModel, indices: Collection[int]) -> Iterator[bool]:
+        """Inside, the model may take these cores beyond its share, as soon as they rest.
+
+        False, and nothing is lent, when some are lent to the model already.
+        """
+        with self._lock:
+            place = self._residency.place_of(model)
+            first = not place.lent
+            if first:
+                place.lent = frozenset(self.all[index] for index in indices)
+        try:
+            yield first
+        finally:
+            if first:
+                with self._lock:
+                    self._residency.end_loan(place)
+
     def stats(self) -> tuple[CoreStats, ...]:
         """What each core did, in the order of the boards."""
         with self._lock:
+            alive = set(self._residency.alive)
             return tuple(
                 CoreStats(
-                    core.name, core.place.model.name if core.place else None, core in self._alive, core.frames,
+                    core.name, core.place.model.name if core.place else None, core in alive, core.frames,
                     core.busy_s, core.modelled_s, core.switches, core.switch_s,
                 )
                 for core in self.all
@@ -154,14 +150,14 @@ class Cores:
         """Take no more frames: those that wait for a core, or come later, raise `error()`; those that run may end."""
         with self._lock:
             self._stopped = self._stopped or error
-            waiters = self._dismissed()
+            waiters = self._residency.dismiss()
         for waiter in waiters:
             waiter.wake.release()
 
     def close(self) -> None:
         """Let go of the models, behind `stop` and when the connections are closed; the counters stay."""
         with self._lock:
-            self._places.clear()
+            self._residency.places.clear()
             for core in self.all:
                 core.instance = core.place = None
 
@@ -169,168 +165,36 @@ class Cores:
         """In a forked child: the cores are the parent's, and so is the lock."""
         self._lock, self._stopped = threading.Lock(), error
 
-    # ---- who gets which core
-
-    def _take(self, model: DeviceModel) -> _Core:
-        """A core on which the caller runs one frame, until `_give`; its `instance` is None when it is to load first."""
+    def _take(self, model: DeviceModel) -> Core:
+        """A core on which the caller runs one frame; its `instance` is None when the caller is to load the model."""
+        residency = self._residency
         with self._lock:
-            if self._stopped is not None:
-                raise self._stopped()
-            if not self._alive:
-                raise self._none_left()
-            place = self._places.get(model.key)
-            if place is None:
-                place = self._places[model.key] = _Place(model)
-                self._share()
-            if not self._waiting:
-                core = self._found(place, 0)
+            self._check_usable()
+            place = residency.place_of(model)
+            if not residency.waiting:
+                core = residency.found(place)
                 if core is not None:
                     return core
-            self._tickets += 1
-            waiter = _Waiter(self._tickets)
-            place.queue.append(waiter)
-            self._waiting += 1
-            self._serve()
+            waiter = residency.wait(place)
+            residency.serve()
         try:
             waiter.wake.acquire()
         except BaseException:  # Ctrl-C
-            self._forget(waiter, place)
+            with self._lock:
+                residency.forget(waiter, place)
             raise
         if waiter.core is None:
-            raise self._none_left() if self._stopped is None else self._stopped()
+            self._check_usable()
+            raise self._none_left()
         return waiter.core
 
-    def _found(self, place: _Place, passed: int) -> _Core | None:
-        """A core for a frame that `passed` others went before, which is then counted as running on it. Lock held."""
-        own = not self._waiting or not self._must_let_pass(place)
-        core: _Core | None
-        if own and place.idle:
-            core = place.idle.pop()
-            core.running = 1
-            return core
-        core = self._empty[-1] if self._empty and len(place.on) < place.limit else self._victim(place, passed, 0.0)
-        if core is None and own:
-            core = min((one for one in place.on if one.instance and one.running < one.room), key=_load_of, default=None)
-            if core is not None:
-                core.running += 1
-                return core
-        core = core or self._victim(place, passed, time.monotonic() - UNUSED_AFTER_S)
-        if core is not None:
-            self._move(core, place)
-            core.running = 1
-        return core
+    def _check_usable(self) -> None:
+        if self._stopped is not None:
+            raise self._stopped()
+        if not self._residency.alive:
+            raise self._none_left()
 
-    def _victim(self, place: _Place, passed: int, unused_since: float) -> _Core | None:
-        """The idle core of another model that rested longest, of those that a frame may take. Lock held."""
-        idle = [
-            core
-            for holder in self._places.values()
-            if holder.idle and self._yields(holder, place, unused_since) and (not holder.queue or passed >= PASSES)
-            for core in holder.idle
-        ]
-        return min(idle, key=_rested_at, default=None)
-
-    def _yields(self, holder: _Place, place: _Place, unused_since: float = 0.0) -> bool:
-        """Whether `holder` leaves a core to a frame of `place`. With the lock held."""
-        if holder is place:
-            return False
-        if not place.on or (len(place.on) < place.limit and len(holder.on) > holder.limit):
-            return True
-        unused = not holder.queue and len(holder.idle) == len(holder.on)
-        return unused and max(map(_rested_at, holder.on)) < unused_since
-
-    def _must_let_pass(self, place: _Place) -> bool:
-        """Whether a frame of another model waits for a core of this one and let enough frames go before. Lock held."""
-        return any(
-            other.queue and other.queue[0].passed >= PASSES and self._yields(place, other)
-            for other in self._places.values()
-        )
-
-    def _serve(self) -> None:
-        """Give cores to the frames that wait, in their order, as far as there are any. With the lock held."""
-        served = True
-        while served and self._waiting:
-            served = False
-            for place in sorted((one for one in self._places.values() if one.queue), key=_first_ticket):
-                core = self._found(place, place.queue[0].passed)
-                if core is not None:
-                    waiter = place.queue.popleft()
-                    self._waiting -= 1
-                    self._count_pass(waiter.ticket, place)
-                    waiter.core = core
-                    waiter.wake.release()
-                    served = True
-                    break
-
-    def _count_pass(self, ticket: int, place: _Place) -> None:
-        for other in self._places.values():
-            if other.queue and other.queue[0].ticket < ticket and self._yields(place, other):
-                other.queue[0].passed += 1
-
-    def _move(self, core: _Core, place: _Place | None) -> None:
-        """A core from one model to another, or to none: the next frame on it loads. With the lock held."""
-        before, core.place, core.instance = core.place, place, None
-        if before is None:
-            if core in self._empty:
-                self._empty.remove(core)
-        else:
-            before.on.remove(core)
-            if core in before.idle:
-                before.idle.remove(core)
-            self._drop_unused(before)
-        if place is not None:
-            place.on.append(core)
-
-    def _drop_unused(self, place: _Place) -> None:
-        """A model on no core and without a frame is not in use any more. With the lock held."""
-        if not place.on and not place.queue and self._places.get(place.model.key) is place:
-            del self._places[place.model.key]
-            self._share()
-
-    def _share(self) -> None:
-        places = list(self._places.values())
-        limits = shares([place.model.core_allocation for place in places], len(self._alive))
-        for place, limit in zip(places, limits, strict=True):
-            place.limit = limit
-
-    def _give(self, core: _Core) -> None:
-        with self._lock:
-            self._give_back(core)
-
-    def _give_back(self, core: _Core) -> None:
-        """A frame less on a core: another that waits gets it, or it rests. With the lock held."""
-        core.running -= 1
-        core.rested_at = time.monotonic()
-        if not core.running and core.place is not None:  # it has none where it died, or its scheduler was closed
-            if core.instance is None:  # its model did not load
-                self._move(core, None)
-                self._empty.append(core)
-            else:
-                core.place.idle.append(core)
-        if self._waiting:
-            self._serve()
-
-    def _forget(self, waiter: _Waiter, place: _Place) -> None:
-        """A frame that gave up waiting."""
-        with self._lock:
-            if waiter.core is not None:
-                self._give_back(waiter.core)
-            elif waiter in place.queue:
-                place.queue.remove(waiter)
-                self._waiting -= 1
-                self._drop_unused(place)
-
-    def _dismissed(self) -> list[_Waiter]:
-        """The frames that wait, which wait no more. With the lock held."""
-        waiters = [waiter for place in self._places.values() for waiter in place.queue]
-        for place in self._places.values():
-            place.queue.clear()
-        self._waiting = 0
-        return waiters
-
-    # ---- what happens on a core
-
-    def _load(self, core: _Core, model: DeviceModel) -> Instance:
+    def _load(self, core: Core, model: DeviceModel) -> Instance:
         """Put a model on a core that runs nothing else."""
         start = time.perf_counter()
         instance = core.connection.load(core.index, model, self._settings(core.info, model))
@@ -339,28 +203,27 @@ class Cores:
         if recorder is not None:
             recorder.record_core(core.name, model.name, start, took, modelled, switch=True)
         with self._lock:
-            core.instance = instance
             core.switches += 1
             core.switch_s += modelled
-            if self._waiting:
-                self._serve()  # a core that takes several frames has room now
+            if self._stopped is None:
+                core.instance = instance
+                self._residency.serve()  # a core that takes several frames has room now
         return instance
 
-    def _bury(self, core: _Core, error: DeviceLost) -> None:
+    def _bury(self, core: Core, error: DeviceLost) -> None:
         """Leave out a core that does not answer. Raises the error of `stop`, or DeviceLost where it was the last."""
+        waiters: list[Waiter] = []
         with self._lock:
             core.running -= 1
             if self._stopped is not None:
                 raise self._stopped() from error
-            first = core in self._alive
+            alive = self._residency.alive
+            first = core in alive
             if first:
-                self._alive.remove(core)
-                self._move(core, None)
-                self._share()
-            left = len(self._alive)
-            if left:
-                self._serve()  # its model may have been on no other core
-            waiters = [] if left else self._dismissed()
+                self._residency.bury(core)
+            if not alive:
+                waiters = self._residency.dismiss()
+            left = len(alive)
         if first:
             log.warning("%s does not answer and is left out, %d cores remain: %s", core.name, left, error)
         for waiter in waiters:
@@ -376,13 +239,7 @@ class Cores:
         )
 
 
-def _rested_at(core: _Core) -> float:
-    return core.rested_at
-
-
-def _load_of(core: _Core) -> int:
-    return core.running
-
-
-def _first_ticket(place: _Place) -> int:
-    return place.queue[0].ticket
+def _frame_s(instance: Instance, model: DeviceModel) -> float | None:
+    stages = [instance.modelled_s(stage) for stage in range(len(model.plans))]
+    known = [seconds for seconds in stages if seconds is not None]
+    return sum(known) if len(known) == len(stages) else None
