@@ -14,14 +14,13 @@ Task = Callable[[], object]
 
 
 class _Worker:
-    """A thread and what it waits for: `wake` is held while it has nothing to do."""
+    """A thread, and what it waits for while it has nothing to do."""
 
-    __slots__ = ("task", "thread", "wake")
+    __slots__ = ("thread", "wake")
 
     def __init__(self) -> None:
         self.wake = threading.Lock()
         self.wake.acquire()
-        self.task: Task | None = None
         self.thread: threading.Thread
 
 
@@ -36,10 +35,11 @@ class Workers:
         self.limit = limit
         self._name, self._begin = name, begin
         self._lock = threading.Lock()
-        self._queue: deque[Task] = deque()  # empty while a worker is idle
+        self._queue: deque[Task] = deque()  # empty while a worker is idle and none is on its way
         self._idle: list[_Worker] = []  # the last to become idle is the first to be woken: its caches are warm
         self._workers: list[_Worker] = []
         self._inside = threading.local()
+        self._coming = False  # whether a worker is on its way: called, and not yet there
         self.closed = False
 
     def submit(self, task: Task) -> bool:
@@ -50,14 +50,9 @@ class Workers:
         with self._lock:
             if self.closed:
                 return False
-            if self._idle:
-                worker = self._idle.pop()
-                worker.task = task
-                worker.wake.release()
-                return True
             self._queue.append(task)
-            if len(self._workers) < self.limit:
-                self._grow(task)
+            if not self._coming:
+                self._call_one(task)
         return True
 
     def inside(self) -> bool:
@@ -80,7 +75,7 @@ class Workers:
             self.closed = True
             idle, self._idle = self._idle, []
         for worker in idle:
-            worker.wake.release()  # without a task: the thread ends
+            worker.wake.release()  # it finds no task, and ends
         end = time.monotonic() + patience_s
         here = threading.current_thread()
         for worker in list(self._workers):
@@ -94,39 +89,63 @@ class Workers:
         """In a forked child, which has none of the threads: nothing is left to wait for, and nothing to be called."""
         self._lock = threading.Lock()
         self._queue.clear()
-        self._idle, self._workers, self.closed = [], [], True
+        self._idle, self._workers, self._coming, self.closed = [], [], False, True
 
-    def _grow(self, task: Task) -> None:
-        """One more thread. Called with the lock held."""
+    def _call_one(self, task: Task | None = None) -> None:
+        """Wake a worker, or make one, as far as there are any; `task` is what it is for. With the lock held.
+
+        Only one is on its way at a time: when it comes and there is more to do, it calls the next. So many short tasks
+        do not wake many threads that then stand in each other's way.
+        """
+        if self._idle:
+            worker = self._idle[-1]
+            del self._idle[-1]  # no call between here and the last one, behind which Ctrl-C may strike
+            self._coming = True
+            worker.wake.release()
+        elif len(self._workers) < self.limit:
+            self._grow(task)
+
+    def _grow(self, task: Task | None) -> None:
+        """One more thread. With the lock held."""
         worker = _Worker()
         worker.thread = threading.Thread(
             target=self._work, args=(worker,), name=f"{self._name} {len(self._workers)}", daemon=True
         )
-        self._workers.append(worker)
         try:
+            self._coming = True
+            self._workers.append(worker)
             # start() waits until the thread runs; the thread takes the lock only afterwards
             worker.thread.start()
-        except RuntimeError:  # the system gives no more threads
-            self._workers.remove(worker)
-            if not self._workers:  # else those that exist will come to it
-                self._queue.remove(task)
+        except BaseException as error:
+            if worker.thread.ident is not None:  # Ctrl-C while it started: it is there
                 raise
+            self._coming = False
+            self._workers.remove(worker)
+            if self._workers and (task is None or isinstance(error, RuntimeError)):
+                return  # those that exist will come to it
+            if task is not None:
+                self._queue.remove(task)
+            raise
 
     def _work(self, worker: _Worker) -> None:
         self._inside.here = True
         self._begin()
+        came = True  # from afar: it was called
         while True:
             with self._lock:
                 task = self._queue.popleft() if self._queue else None
+                if came:
+                    self._coming = came = False
+                    if self._queue:
+                        self._call_one()
                 if task is None:
                     if self.closed:
                         return
                     self._idle.append(worker)
             if task is None:
                 worker.wake.acquire()
-                task, worker.task = worker.task, None
-                if task is None:
-                    return
+                came = True
+                continue
             self._call(task)
             del task  # what it holds is not kept while this thread waits
 
