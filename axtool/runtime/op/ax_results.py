@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.runtime import geometry
-from axtool.runtime.op.operator import Operator
+from axtool.runtime.op.operator import Operator, calls_functions
 from axtool.runtime.results import (
     BBox,
     Classification,
@@ -31,6 +31,9 @@ class AxClassification(Operator):
 
     class_id_type: ClassId = int
 
+    def __post_init__(self) -> None:
+        calls_functions(self, self.class_id_type)
+
     def __call__(self, values: Any, indices: Any = None) -> list[Classification]:
         if isinstance(values, tuple) and indices is None:
             values, indices = values
@@ -46,6 +49,9 @@ class AxDetection(Operator):
 
     class_id_type: ClassId = int
 
+    def __post_init__(self) -> None:
+        calls_functions(self, self.class_id_type)
+
     def __call__(self, rows: Any) -> list[DetectedObject]:
         table, box = _table(self, rows, 6), _boxes()
         return [DetectedObject(i, self.class_id_type(int(r[5])), box(r), float(r[4])) for i, r in enumerate(table)]
@@ -55,6 +61,9 @@ class AxObb(Operator):
     """[OrientedObject, ...] of rows (n, 7)."""
 
     class_id_type: ClassId = int
+
+    def __post_init__(self) -> None:
+        calls_functions(self, self.class_id_type)
 
     def __call__(self, rows: Any) -> list[OrientedObject]:
         made, frame = [], _cut_frame()
@@ -74,6 +83,9 @@ class AxPose(Operator):
     num_keypoints: int = 17
     keypoint_names: Sequence[str] | None = None
     class_id_type: ClassId = int
+
+    def __post_init__(self) -> None:
+        calls_functions(self, self.class_id_type)
 
     def __call__(self, rows: Any) -> list[PoseObject]:
         names = tuple(self.keypoint_names or ())
@@ -97,6 +109,9 @@ class AxSegmentation(Operator):
     """[SegmentedObject, ...] of rows (n, 6 or more) and masks (n, h, w)."""
 
     class_id_type: ClassId = int
+
+    def __post_init__(self) -> None:
+        calls_functions(self, self.class_id_type)
 
     def __call__(self, rows: Any, masks: Any = None) -> list[SegmentedObject]:
         if isinstance(rows, tuple) and masks is None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from axtool.runtime import geometry, profiler
-from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.op.operator import Operator, Unpacked, calls_functions, copied
 
 Step = Operator | Callable[..., Any]
 _S = TypeVar("_S", bound="Seq")
@@ -73,22 +73,31 @@ class Seq(Operator):
         return stream.stream(self, source, max_in_flight)
 
     def copy(self: _S) -> _S:
-        """The same steps in a new sequence: to change one of them leaves this one alone."""
-        made = copy.copy(self)
-        made.steps = tuple(copied(operator) for operator in self.steps)
+        """A new sequence for another stream: to change one of its steps leaves this one alone, and operators of the
+        user's own remember what they see apart from those here. Compiled models are shared, and so are functions.
+
+        Raises TypeError, naming the operator, for one that cannot be copied.
+        """
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self: _S, memo: dict[int, Any]) -> _S:
+        made = memo[id(self)] = copy.copy(self)
+        made.steps = tuple(copied(operator, memo) for operator in self.steps)
         return made
 
     def optimized(self: _S, policy: str = "auto") -> _S:
         """A new sequence that gives the same bits, adjacent operators made one where that is faster.
 
-        'none' is a copy. Sequences and models inside are optimized too; operators with a name stay as they are.
-        Raises ValueError for another policy.
+        'none' is a copy. Sequences and models inside are optimized too; operators with a name stay as they are, and
+        those that remember something from frame to frame are the same objects in both. Raises ValueError for another
+        policy.
         """
         if policy not in ("auto", "none"):
             raise ValueError(f"optimized: there is no policy '{policy}'; known: auto, none")
-        made = self.copy()
-        if policy == "auto":
-            made.steps = self._fused([inside_optimized(step) for step in made.steps])
+        if policy == "none":
+            return self.copy()
+        made = copy.copy(self)
+        made.steps = self._fused([inside_optimized(step) for step in self.steps])
         return made
 
     def _fused(self, steps: list[Operator]) -> tuple[Operator, ...]:
@@ -149,15 +158,19 @@ class Par(Operator):
 
     def optimized(self, policy: str = "auto") -> Par:
         """The same with what is inside its branches optimized, as `Seq.optimized`."""
-        made = self.copy()
-        if policy == "auto":
-            made.branches = tuple(inside_optimized(branch) for branch in made.branches)
+        if policy != "auto":
+            return self.copy()
+        made = copy.copy(self)
+        made.branches = tuple(inside_optimized(branch) for branch in self.branches)
         return made
 
     def copy(self) -> Par:
         """The same with operators of its own, as `Seq.copy`."""
-        made = copy.copy(self)
-        made.branches = tuple(copied(branch) for branch in self.branches)
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Par:
+        made = memo[id(self)] = copy.copy(self)
+        made.branches = tuple(copied(branch, memo) for branch in self.branches)
         return made
 
     def __repr__(self) -> str:
@@ -207,9 +220,15 @@ class Constant(Operator):
 
 
 class Function(Operator):
-    """A plain function as a step."""
+    """A plain function as a step; one that says `function.stateful = False` may be called from several threads at once.
+
+    A copy calls the same function.
+    """
 
     function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        calls_functions(self, self.function)
 
     def __call__(self, *values: Any) -> Any:
         return self.function(*values)
@@ -221,15 +240,9 @@ def arguments(result: Any) -> tuple[Any, ...]:
 
 
 def inside_optimized(step: Operator) -> Operator:
-    """A step that holds operators with those optimized; another one as it is."""
+    """A step that holds operators with those optimized; one that remembers something as it is, else one like it."""
     own = getattr(step, "optimized", None)
-    return own() if callable(own) else step
-
-
-def copied(step: Operator) -> Operator:
-    """A step that can be changed without changing the one that it was made from."""
-    own = getattr(step, "copy", None)
-    return own() if callable(own) else copy.copy(step)
+    return own() if callable(own) else step if step.stateful else copy.copy(step)
 
 
 def as_operator(step: Step) -> Operator:

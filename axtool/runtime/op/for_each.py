@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import namedtuple
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ class ForEach(Operator):
 
     The fields are `input`, or the name that `iter` gives, and `output`, or `name`, which may also be a string in front
     of the operators. `crop_roi` inside is about its own element only. `save` is a folder to which each result is
-    written as `dumper` does, as CALL-ELEMENT, counted from 0.
+    written as `dumper` does, as CALL-ELEMENT, counted from 0; a copy goes on with the numbers of its original.
     """
 
     body: Seq
@@ -43,12 +44,15 @@ class ForEach(Operator):
             self._made = _result_type(iter, name or "output")
         except ValueError as error:
             raise ValueError(f"for_each(iter={iter!r}, name={name!r}): {error}") from None
-        self._calls = 0
+        self._calls = count()
+        if save is not None:
+            vars(self)["stateful"] = True  # the numbers of its files are in the order of the frames
         super().__init__(name=name)
 
     def __call__(self, values: Iterable[Any]) -> Any:
         if not isinstance(values, Iterable):
             raise TypeError(f"for_each wants a list, got {type(values).__name__}")
+        call = next(self._calls)
         items, made = list(values), []
         for index, item in enumerate(items):
             with geometry.branch():
@@ -58,8 +62,7 @@ class ForEach(Operator):
                     error.add_note(f"for_each: element {index} of {len(items)}")
                     raise
             if self.save is not None:
-                dump(Path(self.save), f"{self._calls:06d}-{index:03d}", made[-1])
-        self._calls += 1
+                dump(Path(self.save), f"{call:06d}-{index:03d}", made[-1])
         return self._made(items, made)
 
     @property
@@ -74,8 +77,11 @@ class ForEach(Operator):
 
     def copy(self) -> ForEach:
         """The same with operators of its own, as `Seq.copy`."""
-        made = copy.copy(self)
-        made.body = self.body.copy()
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ForEach:
+        made = memo[id(self)] = copy.copy(self)
+        made.body = copy.deepcopy(self.body, memo)
         return made
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +17,10 @@ from axtool.runtime.op.operator import Operator, Unpacked
 
 
 class Observer(Operator):
-    """Call a function with what passes by; its result is not used."""
+    """Call a function with what passes by; its result is not used. A copy calls the same function."""
 
     fn: Callable[..., Any]
+    stateful: ClassVar[bool] = True
 
     def __call__(self, *values: Any) -> Any:
         self.fn(*values)
@@ -29,19 +31,21 @@ class Dumper(Operator):
     """Write what passes by to FOLDER/STEM-NUMBER, and count the numbers up from 0.
 
     Arrays and pictures become .npy, several at once .npz, results (lists of what the ax_ operators make) .json. The
-    folder is made when it is missing; files of an earlier run are written over. Raises TypeError for anything else.
+    folder is made when it is missing; files of an earlier run are written over. A copy goes on with the numbers of its
+    original. Raises TypeError for anything else.
     """
 
     folder: str | Path
     stem: str = "frame"
     portable: ClassVar[bool] = False  # a file that one is given must not say where to write
+    stateful: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self._next = 0
+        self._numbers = count()
 
     def __call__(self, *values: Any) -> Any:
-        dump(Path(self.folder), f"{self.stem}-{self._next:06d}", values[0] if len(values) == 1 else tuple(values))
-        self._next += 1
+        stem = f"{self.stem}-{next(self._numbers):06d}"
+        dump(Path(self.folder), stem, values[0] if len(values) == 1 else tuple(values))
         return values[0] if len(values) == 1 else Unpacked(values)
 
 

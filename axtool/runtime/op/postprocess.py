@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from axtool.runtime import geometry
 from axtool.runtime.boxes import nms as greedy
-from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.op.operator import Operator, Unpacked, calls_functions
 from axtool.runtime.results import OrientedObject
 
 Rows = NDArray[np.float32]
@@ -239,6 +239,9 @@ class Filter(Operator):
     min_score: float | None = None
     fn: Callable[[Any], bool] | None = None
 
+    def __post_init__(self) -> None:
+        calls_functions(self, self.fn)
+
     def __call__(self, items: Sequence[Any]) -> list[Any]:
         return [item for item in items if self.keeps(item)]
 
@@ -268,6 +271,9 @@ class SortBy(Operator):
     by: str | Callable[[Any], Any] = "score"
     descending: bool = True
     top: int | None = None
+
+    def __post_init__(self) -> None:
+        calls_functions(self, self.by if callable(self.by) else None)
 
     def __call__(self, items: Sequence[Any]) -> list[Any]:
         by = self.by

@@ -19,7 +19,7 @@ from axtool.runtime import geometry
 from axtool.runtime.cv import frames_of
 from axtool.runtime.op.combinators import Seq, arguments
 from axtool.runtime.op.device_ops import AxRuntimeModel
-from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.op.operator import Operator, Unpacked, walk
 
 IN_FLIGHT = 4  # frames of one device core that are begun and not yet handed out
 _PATIENCE_S = 5.0  # for a source that does not answer, when a stream is left early
@@ -85,13 +85,6 @@ def stages_of(pipeline: Seq) -> list[list[Operator]]:
         else:
             first += 1
     return stages
-
-
-def walk(operator: Operator) -> Iterator[Operator]:
-    """An operator and every one inside it."""
-    yield operator
-    for inner in operator._parts:
-        yield from walk(inner)
 
 
 def _steps(operator: Operator) -> Iterator[Operator]:
