@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axtool.errors import UnsupportedError, UsageError
 from axtool.runtime.device_config import BoardConfig, DeviceConfig, resolve
@@ -17,9 +17,14 @@ from axtool.runtime.devices.context import Context as Boards
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import Buffer, DeviceInfo
 from axtool.runtime.devices.select import select_devices
+from axtool.runtime.scheduler import multi
 from axtool.runtime.scheduler.cores import Cores, CoreStats
 from axtool.runtime.scheduler.workers import Workers
 
+if TYPE_CHECKING:
+    from axtool.runtime.op.operator import Operator
+
+OnFrame = Callable[[int, Any, Any], object]  # called with (stream_id, input, result)
 PATIENCE_S = 5.0  # how long `close` waits for what runs
 WORKERS_PER_CORE = 2
 
@@ -129,6 +134,90 @@ class Scheduler:
             if self._cores is not None:
                 self._cores.close()
             self._gone.set()
+
+    def batch(self, seq: Operator, inputs: Sequence[Any]) -> list[Any]:
+        """The results of frames that are all known, in their order, run in parallel on as many cores as is worthwhile.
+
+        `inputs` has one entry for each argument of the pipeline: a list of its values, or one array of them along the
+        first axis. Cores of other models are taken when the batch is large enough to pay for the switch there and back.
+        A second batch of the same model at the same time gets no further cores; its results are the same.
+        Raises ValueError where the entries have different lengths, TypeError for what is no list of frames, and
+        RuntimeError naming the frame that failed.
+        """
+        from axtool.runtime.scheduler import batch  # it knows operators, of which running a model knows nothing
+
+        return batch.batch(self, seq, inputs)
+
+    def stream(
+        self,
+        source: Any,
+        pipeline: Operator,
+        *,
+        frame_callback: Callable[[Any], object] | None = None,
+        split_at: str | None = None,
+        max_in_flight: int | None = None,
+        queue_depths: list[int] | None = None,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """(frame, result) for each frame of a source, in its order, several frames at a time in the pool.
+
+        `source` is a path (a picture, a folder of pictures, a video), a URL, or anything that gives frames one by one.
+        At most `max_in_flight` frames, four per core by default, are begun and not yet handed out; with 1, operators
+        are called in the calling thread. Stateful operators see the frames one at a time and in order.
+
+        `split_at` names an operator: it and what comes before run in the thread that drives the stream, once a frame.
+        `frame_callback(frame)` is called there behind it, or with the frame of the source if nothing is split: it must
+        be quick, and copy the frame if it keeps it. The depth of the source's queue, where it has one, is appended to
+        `queue_depths` after each pull. A profiler of the calling thread records the operators, and each pull as the
+        stage 'source_pull'.
+
+        Arguments that are wrong are refused at once: ValueError for a name that no operator has or a window below 1,
+        TypeError, UsageError for a source that cannot be read. What an operator raises comes as RuntimeError that names
+        the frame, what the source or the callback raises as it is, behind the results of the frames before. A stream
+        that is left early drops the frames that wait, and waits at most 5 s for those that run.
+        """
+        from axtool.runtime.scheduler import stream  # it knows operators, of which running a model knows nothing
+
+        return stream.stream(
+            self, source, pipeline, frame_callback=frame_callback, split_at=split_at, max_in_flight=max_in_flight,
+            queue_depths=queue_depths,
+        )  # fmt: skip
+
+    def multistream(
+        self, streams: Iterable[Iterable[Any]], *, order: str = "as_available", on_frame: OnFrame | None = None
+    ) -> Generator[tuple[int, Any, Any], None, None] | None:
+        """Several streams together: `as_available` or `round_robin`; with `on_frame`, `with_callback` or the same in
+        turn in the calling thread, which returns None when all streams are finished.
+
+        Raises ValueError for another order, TypeError for an `on_frame` that cannot be called.
+        """
+        return multi.multistream(self, streams, order=order, on_frame=on_frame)
+
+    def with_callback(self, streams: Iterable[Iterable[Any]], callback: OnFrame) -> None:
+        """Run each stream in a thread of its own, which calls callback(stream_id, input, result) for each frame, and
+        callback(stream_id, None, error or None) at its end. Returns when every stream is finished.
+
+        The callback is entered by several threads at once. The first error that is recorded, of a stream or of the
+        callback, stops the other streams behind their next frame and is raised when all have finished. A source that
+        never gives another frame blocks the caller.
+        """
+        multi.with_callback(self, streams, callback)
+
+    def round_robin(self, streams: Iterable[Iterable[Any]]) -> Generator[tuple[int, Any, Any], None, None]:
+        """(stream_id, input, result), one frame of each stream in turn, pulled in the calling thread.
+
+        A stream that ends gives (stream_id, None, None) and is left out; one that fails (stream_id, None, error), and
+        the error is raised when every other stream has ended.
+        """
+        return multi.round_robin(self, streams)
+
+    def as_available(self, streams: Iterable[Iterable[Any]]) -> Generator[tuple[int, Any, Any], None, None]:
+        """(stream_id, input, result) as the frames come, each stream in a thread of its own.
+
+        A stream that ends gives (stream_id, None, None). The error of one that fails is raised as soon as it comes to
+        the front; frames of others that were not handed out are dropped. Leaving waits at most 5 s for the threads: one
+        whose source hangs is a daemon, and ends with the program.
+        """
+        return multi.as_available(self, streams)
 
     # ---- what pipelines, streams and reports use
 

@@ -1,0 +1,70 @@
+"""A scheduler without boards, for tests of streams alone: threads, a number of cores, and a close."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
+
+CURRENT: ContextVar[object] = ContextVar("current", default=None)
+
+
+class Pool:
+    """Threads that call tasks in order."""
+
+    def __init__(self, count: int) -> None:
+        self._tasks: deque[Callable[[], object] | None] = deque()
+        self._some = threading.Semaphore(0)
+        self._inside = threading.local()
+        self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(count)]
+        self.closed = False
+        for thread in self.threads:
+            thread.start()
+
+    def submit(self, task: Callable[[], object]) -> bool:
+        if self.closed:
+            return False
+        self._tasks.append(task)
+        self._some.release()
+        return True
+
+    def inside(self) -> bool:
+        return getattr(self._inside, "here", False)
+
+    def close(self) -> None:
+        self.closed = True
+        for _ in self.threads:
+            self._tasks.append(None)
+            self._some.release()
+
+    def _run(self) -> None:
+        self._inside.here = True
+        while self._some.acquire():
+            task = self._tasks.popleft()
+            if task is None:
+                return
+            task()
+
+
+class PoolOwner:
+    """What streams need of a scheduler."""
+
+    def __init__(self, workers: int = 4, cores: int = 2) -> None:
+        self.workers, self.core_count = Pool(workers), cores
+        self.closers: set[Callable[[], object]] = set()
+        self.closed = False
+
+    def context(self) -> Context:
+        context = copy_context()
+        context.run(CURRENT.set, self)
+        return context
+
+    def closed_error(self) -> Exception:
+        return RuntimeError("this scheduler is closed")
+
+    def close(self) -> None:
+        self.closed = True
+        for close in list(self.closers):
+            close()
+        self.workers.close()
