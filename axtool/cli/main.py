@@ -11,6 +11,7 @@ import typer
 from axtool.cli import door
 from axtool.cli.compile_command import compile_command
 from axtool.cli.console import Json, Quiet, Verbose
+from axtool.cli.devices_command import devices_command
 from axtool.cli.info_command import info_command
 from axtool.cli.profile_command import profile_command
 from axtool.cli.run_command import run_command
@@ -56,6 +57,7 @@ app.command("info")(info_command)
 app.command("profile")(profile_command)
 app.command("verify")(verify_command)
 app.command("targets")(targets_command)
+app.command("devices")(devices_command)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -76,20 +76,25 @@ def chips_text(document: Mapping[str, Any]) -> str:
     total = f"{plural(len(document['constants']), 'constant')}: {counts}"
     if document["action"] == "check":
         return f"{text}\n\nno fault; {total}"
-    return f"{text}\n\n{_constants(document['constants'])}\n\n{total}"
+    return f"{text}\n\n{constants_text(document['constants'])}\n\n{total}"
 
 
-def _constants(found: list[Mapping[str, Any]]) -> str:
+def constants_text(found: Sequence[Mapping[str, Any]]) -> str:
+    """Every constant with its value, unit and source; long lists stand below the table."""
     lists = [constant for constant in found if isinstance(constant["value"], list) and len(constant["value"]) > SHORT]
     lines = [
         (
-            constant["path"], f"{len(constant['value'])} names" if constant in lists else plain(constant["value"]),
+            constant["path"], _count(constant["value"]) if constant in lists else plain(constant["value"]),
             constant["unit"], ": ".join(filter(None, (constant["origin"], constant["source"]))),
         )
         for constant in found
     ]  # fmt: skip
     said = [folded(f"{constant['path']}: {', '.join(map(str, constant['value']))}") for constant in lists]
     return "\n".join([table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,)), "", *said])
+
+
+def _count(values: Sequence[object]) -> str:
+    return f"{len(values)} {'names' if isinstance(values[0], str) else 'values'}"
 
 
 def plain(value: object) -> str:

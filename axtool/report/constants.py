@@ -1,16 +1,18 @@
-"""A Target  ->  every value of it by dotted path, with its unit and where it comes from."""
+"""A Target or a Board  ->  every value of it by dotted path, with its unit and where it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from axtool.runtime.devices.boards import Board
 from axtool.target import Target
 from axtool.target_file import target_to_dict
 from axtool.target_limits import LIMIT_LISTS
 
-SAID = ("provenance", "schema", "name", "description")  # no constants, or in the table of chips
+# What is no constant: in the table of all, or a name of ours.
+SAID = ("provenance", "left_out", "schema", "name", "description", "prefix", "runs")
 DEFAULT = "default"  # the origin of what a file leaves out
 UNSAID = "unsaid"  # of what it states without saying from where
 ORIGINS = ("fact", "natural", "fitted", "set", DEFAULT, UNSAID)
@@ -19,7 +21,7 @@ ORIGINS = ("fact", "natural", "fitted", "set", DEFAULT, UNSAID)
 BEGINS = {"energy.": "relative", "costs.int16_passes": "passes", "costs.fp16_passes": "passes", "costs.": "cycles"}
 ENDS = {
     "clock_hz": "Hz", "bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "bytes_per_pe": "B", "bytes": "B",
-    "cycles": "cycles", "in_flight": "requests",
+    "cycles": "cycles", "in_flight": "requests", "_mhz": "MHz", "latency_s": "s", "switch_s": "s", "queue": "frames",
 }  # fmt: skip
 
 
@@ -36,14 +38,23 @@ class Constant:
 
 def constants(target: Target) -> list[Constant]:
     """All that a file can state of a chip, also what this one leaves out and means by it."""
-    stated = {path for path, _ in _leaves(target_to_dict(target))}
     full = asdict(target)
     for name in LIMIT_LISTS:
         full["limits"] = {**full["limits"], name: full.pop(name)}
+    stated = {path for path, _ in _leaves(target_to_dict(target))}
+    return _found(full, target.provenance, stated)
+
+
+def board_constants(board: Board) -> list[Constant]:
+    """All that a file can state of a board."""
+    return _found(asdict(board), board.provenance, {path for path, _ in _leaves(asdict(board))} - board.left_out)
+
+
+def _found(full: Mapping[str, Any], provenance: Mapping[str, str], stated: Container[str]) -> list[Constant]:
     found = []
     for path, value in _leaves(full):
-        if path.split(".")[0] not in SAID and value not in (None, ()):
-            origin, _, source = _said(path, target.provenance).partition(": ")
+        if path.split(".")[0] not in SAID and value not in (None, (), ""):
+            origin, _, source = _said(path, provenance).partition(": ")
             value = list(value) if isinstance(value, tuple) else value
             found.append(Constant(path, value, unit(path), origin or (UNSAID if path in stated else DEFAULT), source))
     return found

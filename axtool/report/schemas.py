@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_metrics import Semantic, VerifyMetrics
-from axtool.report.schemas_profile import Job, Profile, ProfileCompare, ProfileSweep, Targets
+from axtool.report.schemas_profile import Devices, Job, Profile, ProfileCompare, ProfileSweep, Targets
 from axtool.report.schemas_tail import RunTail, TailVerdict
 from axtool.report.schemas_zoo import ZooBenchmark, ZooCheck, ZooEval, ZooInfo, ZooList, ZooNew, ZooShowConfig
 
@@ -374,6 +374,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
         "profile.sweep": ProfileSweep,
         "verify": Verify,
         "targets": Targets,
+        "devices": Devices,
         "axzoo.list": ZooList,
         "axzoo.info": ZooInfo,
         "axzoo.check": ZooCheck,

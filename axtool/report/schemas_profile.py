@@ -222,7 +222,7 @@ class TargetRow(Part):
 
 class ConstantRow(Part):
     path: str
-    value: int | float | bool | str | list[str]
+    value: int | float | bool | str | list[str] | list[int]
     unit: str
     origin: Literal["fact", "natural", "fitted", "set", "default", "unsaid"]
     source: str
@@ -234,4 +234,45 @@ class Targets(Ok):
     targets: list[TargetRow]
     values: dict[str, Any] | None = Field(None, description="Of one chip: what its file states.")
     constants: list[ConstantRow] | None = Field(None, description="Of one chip: all values, defaults too.")
+    origins: dict[str, int] | None = Field(None, description="Constants of each origin.")
+
+
+class DeviceRow(Part):
+    index: int
+    name: str
+    board: str
+    board_model: str
+    board_type: str
+    cores: int
+    cores_in_use: int = Field(description="By this process; another one has boards of its own.")
+    clock_hz: float
+    memory_bytes: int
+    link_bytes_per_s: float | None = Field(description="Each way; null where nobody says.")
+    queue: int = Field(description="Frames that one core takes at once.")
+    provenance: str
+
+
+class BoardRow(Part):
+    name: str
+    description: str
+    chip: str
+    board_model: str
+    board_type: str
+    cores: int
+    clock_hz: float
+    memory_bytes: int
+    link_bytes_per_s: float
+    switch_s: float = Field(description="To start another model on a core, beside the transfer of its bytes.")
+
+
+class Devices(Ok):
+    schema_: Literal["axtool.devices/1"] = Field(alias="schema")
+    action: Literal["list", "boards", "show", "check"]
+    devices: list[DeviceRow] = Field(description="Of list.")
+    settings: dict[str, int | float] | None = Field(
+        None, description="Of list: what AXTOOL_CONFIGURE_BOARD sets on every board: clock (MHz), ddr_size (bytes), "
+        "mvm_limitation (percent); null where it forbids to set any."
+    )  # fmt: skip
+    boards: list[BoardRow] = Field(description="Of boards; of show and check the one.")
+    constants: list[ConstantRow] | None = Field(None, description="Of one board: all values, defaults too.")
     origins: dict[str, int] | None = Field(None, description="Constants of each origin.")

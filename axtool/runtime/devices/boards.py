@@ -60,6 +60,7 @@ class Board:
     queue: int = 1  # frames that a core takes at once: one computes, the others have their inputs there already
     description: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)  # by dotted path, as that of a target
+    left_out: frozenset[str] = frozenset()  # the dotted paths that the file does not state
 
 
 class _LinkSection(Section):
@@ -99,7 +100,7 @@ def load_board(name_or_path: str | Path) -> Board:
     if text.endswith((".yaml", ".yml")) or "/" in text:
         return board_from_dict(read_yaml(Path(text)), where=text)
     if text not in list_boards():
-        hint = f"{nearest(text, list_boards())}; a file of your own ends in .yaml"
+        hint = f"{nearest(text, list_boards())} (a file of your own ends in .yaml)"
         raise UsageError(f"no board '{text}'", hint=hint, code="unknown-board")
     path = package_dir("configs") / "boards" / f"{text}.yaml"
     return board_from_dict(read_yaml(path), where=str(path))
@@ -126,7 +127,13 @@ def board_from_dict(values: Mapping[str, Any], where: str = "board") -> Board:
         clocks_mhz=tuple(sorted(file.clocks_mhz)),
         link=Link(**file.link.model_dump()),
         provenance=dict(sorted(provenance.items())),
+        left_out=frozenset(_left_out(file)),
     )
+
+
+def _left_out(file: _BoardFile) -> list[str]:
+    link = [f"link.{name}" for name in _LinkSection.model_fields if name not in file.link.model_fields_set]
+    return [name for name in _BoardFile.model_fields if name not in file.model_fields_set] + link
 
 
 def _validated(plain: Any, faults: list[str]) -> _BoardFile | None:

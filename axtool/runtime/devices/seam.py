@@ -31,6 +31,8 @@ class DeviceInfo:
     clock_hz: float
     memory_bytes: int  # of the board, beside the chip
     provenance: str  # simulated here, simulated in process 123, …
+    board: str = ""  # the kind of board, as a file of configs/boards is named
+    link_bytes_per_s: float | None = None  # to the board, each way; None where nobody says
     queue: int = 1  # frames that one core takes at once: one computes, the others have their inputs there already
 
     @property
@@ -121,7 +123,7 @@ class Device(Protocol):
         ...
 
     def connect(self, cores: int | Sequence[int] | None = None) -> Connection:
-        """Take so many cores, or these, or all. Raises DevicesInUse when some of them are taken, DeviceLost."""
+        """Take so many cores, or these, or all that answer. Raises DevicesInUse when some are taken, DeviceLost."""
         ...
 
 

@@ -43,6 +43,8 @@ class SimulatedDevice:
             clock_hz=board.clock_hz,
             memory_bytes=board.memory_bytes,
             provenance=", ".join(told),
+            board=board.name,
+            link_bytes_per_s=board.link.bytes_per_s,
             queue=board.queue,
         )
         self._cores = [Core(index) for index in range(board.cores)]
@@ -61,7 +63,10 @@ class SimulatedDevice:
             return sum(core.owner is None and not core.dead for core in self._cores)
 
     def connect(self, cores: int | Sequence[int] | None = None) -> SimulatedConnection:
-        """Take so many cores, or these, or all. Raises DevicesInUse when some are taken, DeviceLost, UsageError."""
+        """Take so many cores, or these, or all that answer.
+
+        Raises DevicesInUse when some are taken, DeviceLost, UsageError.
+        """
         with self._lock:
             if all(core.dead for core in self._cores):
                 raise self.lost()
@@ -128,7 +133,7 @@ class SimulatedDevice:
     def _chosen(self, cores: int | Sequence[int] | None) -> list[Core]:
         free = [core for core in self._cores if core.owner is None and not core.dead]
         if cores is None:
-            cores = len(self._cores)
+            cores = sum(not core.dead for core in self._cores)
         if isinstance(cores, int):
             if cores < 1:
                 raise UsageError(f"want at least 1 core of {self.info.name}, got {cores}", code="bad-option")
@@ -147,9 +152,10 @@ class SimulatedDevice:
         return chosen
 
     def _in_use(self, wanted: int, free: int) -> DevicesInUse:
+        dead = sum(core.dead for core in self._cores)
         return DevicesInUse(
             f"num_sub_devices > available ({wanted} > {free}): {self.info.name} has {plural(self.info.cores, 'core')}, "
-            f"{free} free",
+            f"{free} free" + (f", {dead} broken" if dead else ""),
             hint="close the scheduler or connection that holds the others, or give each of them other devices",
         )
 
@@ -282,8 +288,7 @@ class SimulatedInstance:
         for index, stage in enumerate(self._stages):
             if self._device.recording is None:
                 stage.session = self.model.session(index)
-            if self._device.realtime:
-                self.modelled_s(index)
+            self.modelled_s(index)
 
     def run(
         self, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None
@@ -291,7 +296,7 @@ class SimulatedInstance:
         """One frame of a stage: buffers (1, h, w, c) in the order of the program in and out.
 
         The outputs are the caller's, of a recording read-only. Raises DeviceLost, ValueError for a buffer of another
-        shape or type. `modelled_s` of the report is None until a paced core or a caller has asked for it.
+        shape or type.
         """
         core, work = self.core, self._stages[stage]
         fault = core.fault
