@@ -9,8 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from axtool.runtime import cv, mega, op
+    from axtool.runtime import cv, device_config, mega, op, scheduler
     from axtool.runtime.classes import COCO_KEYPOINT_NAMES, CocoClasses, DotaClasses, ImagenetClasses
+    from axtool.runtime.devices.context import Context
+    from axtool.runtime.devices.seam import DeviceInfo
+    from axtool.runtime.devices.select import select_devices
     from axtool.runtime.image import ColorFormat, Image
     from axtool.runtime.postamble import Postamble
     from axtool.runtime.profiler import OperatorProfiler
@@ -31,16 +34,18 @@ if TYPE_CHECKING:
     from axtool.runtime.tensor_info import TensorInfo
 
 __all__ = [
-    "COCO_KEYPOINT_NAMES", "BBox", "Classification", "CocoClasses", "ColorFormat", "CoordFormat", "CoordSpace",
-    "DepthMap", "DetectedObject", "DotaClasses", "Image", "ImagenetClasses", "Keypoint", "OperatorProfiler",
-    "OrientedObject", "PoseObject", "Postamble", "ResourceMonitor", "SegmentedObject", "SemanticMap", "TensorInfo",
-    "cv", "mega", "op",
+    "COCO_KEYPOINT_NAMES", "BBox", "Classification", "CocoClasses", "ColorFormat", "Context", "CoordFormat",
+    "CoordSpace", "DepthMap", "DetectedObject", "DeviceInfo", "DotaClasses", "Image", "ImagenetClasses", "Keypoint",
+    "OperatorProfiler", "OrientedObject", "PoseObject", "Postamble", "ResourceMonitor", "SegmentedObject",
+    "SemanticMap", "TensorInfo", "cv", "device_config", "mega", "op", "scheduler", "select_devices",
 ]  # fmt: skip
 
-_MODULES = ("cv", "mega", "op")
+_MODULES = ("cv", "device_config", "mega", "op", "scheduler")
 _HOMES = {
     "COCO_KEYPOINT_NAMES": "axtool.runtime.classes", "CocoClasses": "axtool.runtime.classes",
     "DotaClasses": "axtool.runtime.classes", "ImagenetClasses": "axtool.runtime.classes",
+    "Context": "axtool.runtime.devices.context", "DeviceInfo": "axtool.runtime.devices.seam",
+    "select_devices": "axtool.runtime.devices.select",
     "ColorFormat": "axtool.runtime.image", "Image": "axtool.runtime.image",
     "Postamble": "axtool.runtime.postamble", "TensorInfo": "axtool.runtime.tensor_info",
     "OperatorProfiler": "axtool.runtime.profiler", "ResourceMonitor": "axtool.runtime.resources",

@@ -47,7 +47,7 @@ class Recording:
         """What a file holds. Raises UsageError as `read_arrays`."""
         return cls(given=read_arrays(path, "output"), where=str(path))
 
-    def save(self, path: Path, *, force: bool = False) -> None:
+    def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write what has been recorded so far, for `of_file`. Raises UsageError as `save_arrays`, or where it is empty.
 
         The outputs of a model are named by its file where several have been recorded.
