@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime as ort
 
 from axtool.runtime import mega
-from axtool.runtime.mega.pool import new_array
+from axtool.runtime.pool import new_array
 from benchmarks import table
 from benchmarks.measure import Timing, interleave
 from benchmarks.postamble_path import Buffers, Floats, Path

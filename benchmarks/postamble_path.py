@@ -16,7 +16,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from axtool.runtime import TensorInfo
-from axtool.runtime.mega.pool import new_array
+from axtool.runtime.pool import new_array
 
 Buffers = list[NDArray[np.int8]]
 Floats = list[NDArray[np.float32]]

@@ -19,7 +19,7 @@ from axtool.runtime.mega import byte_functions as bf
 from axtool.runtime.mega.byte_functions import ByteFunctions, Bytes, Float
 from axtool.runtime.mega.checks import BACKENDS, MOST_THREADS, check_backend, check_tensors
 from axtool.runtime.mega.params import check_count
-from axtool.runtime.mega.pool import Pool
+from axtool.runtime.pool import Pool
 from axtool.runtime.tensor_info import TensorInfo
 
 

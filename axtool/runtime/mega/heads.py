@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from axtool.runtime.mega.checks import BACKENDS, MOST_THREADS, check_backend, check_tensors
 from axtool.runtime.mega.params import check_count
-from axtool.runtime.mega.pool import Pool
 from axtool.runtime.mega.strips import Strip, write_strips
+from axtool.runtime.pool import Pool
 from axtool.runtime.tensor_info import TensorInfo
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from axtool.runtime.mega.byte_functions import native_module
 from axtool.runtime.mega.checks import DROP, MOST_THREADS, check_backend, check_infos, check_tensors, named
 from axtool.runtime.mega.params import check_count, check_flag, check_size
-from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.operator import Operator
+from axtool.runtime.pool import Pool
 from axtool.runtime.tensor_info import TensorInfo
 
 MOST_FACTOR = 256  # of an enlargement

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from axtool.inputs.conform import finite
-from axtool.runtime.mega.pool import Pool
 from axtool.runtime.op.device_part import DevicePart, Lane
 from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.pool import Pool
 from axtool.sim.images import assign_pixels
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from axtool.runtime.mega.pool import Pool, new_array
+from axtool.runtime.pool import Pool, new_array
 
 SMALL, LARGE = (3, 5), (512, 1024)  # bytes of a few cache lines, and of a huge page
 
