@@ -245,3 +245,15 @@ def test_a_forked_child_has_boards_that_nobody_holds() -> None:
             os._exit(0 if fresh else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert machine.devices()[0].available() == 0
+
+
+def test_outputs_that_nobody_holds_any_more_are_filled_again(model: DeviceModel) -> None:
+    (inputs,) = frames(model, 1)
+    with machine.simulated("metis-pcie"):
+        instance = machine.devices()[0].connect(1).load(0, model)
+        places = set()
+        for _ in range(20):
+            made, _ = instance.run(0, inputs)
+            places.add(made[0].ctypes.data)
+            del made
+    assert len(places) <= 2

@@ -66,13 +66,13 @@ def generation() -> int:
 
 @contextmanager
 def simulated(
-    boards: str | Sequence[str | Path] = DEFAULT, *, realtime: bool = False, replay: Replay = None
+    boards: str | Sequence[str | Path] | None = None, *, realtime: bool = False, replay: Replay = None
 ) -> Iterator[Machine]:
     """These boards instead of those before, for the whole process, until the block is left. Blocks nest.
 
-    `boards` as AXTOOL_BOARDS. `realtime` paces each core and link as modelled. With `replay` the first frames of each
-    model (`replay` of them, True for a few) are computed once, and come again instead of being computed; or those of a
-    file, and nothing is computed.
+    `boards` as AXTOOL_BOARDS; None for those that it names. `realtime` paces each core and link as modelled. With
+    `replay` the first frames of each model (so many of them, True for a few) are computed once, and come again instead
+    of being computed; with a file, those in it come, and nothing is computed.
 
     What is connected when the block is left loses its boards. Raises DevicesInUse while cores of the boards before are
     connected, UsageError for boards that do not exist.
@@ -85,19 +85,23 @@ def simulated(
         _leave(machine)
 
 
-def make(boards: str | Sequence[str | Path], *, realtime: bool = False, replay: Replay = None) -> Machine:
+def make(boards: str | Sequence[str | Path] | None = None, *, realtime: bool = False, replay: Replay = None) -> Machine:
     """A machine of these boards that nobody sees yet. Raises UsageError."""
     recording = None
     if isinstance(replay, (str, Path)):
         recording = Recording.of_file(Path(replay))
     elif replay is not None and replay is not False:
         recording = Recording(FRAMES if replay is True else replay)
-    return Machine(boards_of(boards), realtime=realtime, recording=recording)
+    if boards is not None:
+        return Machine(boards_of(boards), realtime=realtime, recording=recording)
+    named = os.environ.get(ENVIRONMENT, "").strip()
+    with located(f"environment variable {ENVIRONMENT}") if named else nullcontext():
+        return Machine(boards_of(named or DEFAULT), realtime=realtime, recording=recording)
 
 
 def boards_of(boards: str | Sequence[str | Path]) -> list[Board]:
     """The boards of a list such as AXTOOL_BOARDS holds. Raises UsageError."""
-    parts = boards.split(",") if isinstance(boards, str) else [str(part) for part in boards]
+    parts = boards.split(",") if isinstance(boards, str) else [str(part) for part in boards] or [""]
     found: list[Board] = []
     for part in parts:
         name, star, times = (text.strip() for text in part.partition("*"))
@@ -120,9 +124,7 @@ def _made(board: Board, name: str, *, realtime: bool, recording: Recording | Non
 def _current() -> Machine:
     """The lock is held."""
     if not _stack:
-        named = os.environ.get(ENVIRONMENT, "").strip()
-        with located(f"environment variable {ENVIRONMENT}") if named else nullcontext():
-            _stack.append(make(named or DEFAULT))
+        _stack.append(make())
     return _stack[-1]
 
 

@@ -11,19 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
 
-import numpy as np
-
 from axtool.errors import UsageError, plural
-from axtool.ops.storing import DTYPES
-from axtool.runtime.device import DeviceSession, buffer_shape
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import modelled
 from axtool.runtime.devices.boards import Board
 from axtool.runtime.devices.model import DeviceModel
-from axtool.runtime.devices.pacing import Lane, Wait
+from axtool.runtime.devices.pacing import Lane
 from axtool.runtime.devices.replay import Recording
-from axtool.runtime.devices.seam import Buffer, DeviceInfo, DeviceLost, DevicesInUse, FrameReport, private_copies
+from axtool.runtime.devices.seam import DeviceInfo, DeviceLost, DevicesInUse
 from axtool.runtime.devices.settings import require_room, require_settings, resident_bytes
+from axtool.runtime.devices.simulated_core import Core, Fault
+from axtool.runtime.devices.simulated_instance import SimulatedInstance
 
 
 class SimulatedDevice:
@@ -82,7 +80,7 @@ class SimulatedDevice:
         It answers `after` further frames; the next one is lost while it runs (`mid_frame`), or before it begins.
         """
         broken = self._cores if core is None else [self._cores[core]]
-        fault = _Fault(broken, after, mid_frame)
+        fault = Fault(broken, after, mid_frame)
         for one in broken:
             one.fault = fault
         if not (after or mid_frame):
@@ -160,47 +158,6 @@ class SimulatedDevice:
         )
 
 
-class Core:
-    """One core of a simulated board: who has it, what is on it, and when it is busy."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.owner: SimulatedConnection | None = None
-        self.instance: SimulatedInstance | None = None
-        self.fault: _Fault | None = None
-        self.dead = False
-        self.lane = Lane()
-        self.computing = Lock()
-
-    def die(self) -> None:
-        """For good; frames that wait for their modelled end are woken."""
-        self.dead = True
-        instance = self.instance
-        if instance is not None:
-            instance.wait.stop()
-
-
-class _Fault:
-    """A countdown of frames that cores share."""
-
-    def __init__(self, cores: Sequence[Core], after: int, mid_frame: bool) -> None:
-        self._cores, self._left, self._mid_frame = tuple(cores), after, mid_frame
-        self._lock = Lock()
-
-    def strikes(self) -> bool:
-        """Count a frame that begins: whether it is lost while it runs. Breaks the cores where it is to be refused."""
-        with self._lock:
-            self._left -= 1
-            hit = self._left == -1
-        if hit and not self._mid_frame:
-            self.strike()
-        return hit and self._mid_frame
-
-    def strike(self) -> None:
-        for core in self._cores:
-            core.die()
-
-
 class SimulatedConnection:
     """Cores of a simulated board that nobody else may use until `close`."""
 
@@ -266,121 +223,3 @@ class SimulatedConnection:
         now = time.perf_counter()
         _, there = self.device.link(back=False).reserve(now, board.link.transfer_s(modelled.model_bytes(model)))
         return instance.wait.until(there + board.switch_s)
-
-
-class SimulatedInstance:
-    """A model on a core of a simulated board. As many threads as the core takes frames may run it at once."""
-
-    def __init__(
-        self, connection: SimulatedConnection, core: Core, model: DeviceModel, settings: BoardConfig | None
-    ) -> None:
-        self.connection, self.core, self.model = connection, core, model
-        self.wait = Wait()
-        self._settings, self._device = settings, connection.device
-        self._stages = [_Stage(model, index) for index in range(len(model.plans))]
-        self._modelled: list[float | None] = [None] * len(model.plans)
-        self._closed = False
-
-    def open(self) -> None:
-        """Get ready: the engines where this core computes, the modelled times where it is paced."""
-        if self._device.recording is not None:
-            self._device.recording.prepare(self.model)
-        for index, stage in enumerate(self._stages):
-            if self._device.recording is None:
-                stage.session = self.model.session(index)
-            self.modelled_s(index)
-
-    def run(
-        self, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None
-    ) -> tuple[Sequence[Buffer], FrameReport]:
-        """One frame of a stage: buffers (1, h, w, c) in the order of the program in and out.
-
-        The outputs are the caller's, of a recording read-only. Raises DeviceLost, ValueError for a buffer of another
-        shape or type.
-        """
-        core, work = self.core, self._stages[stage]
-        fault = core.fault
-        lost = fault is not None and fault.strikes()
-        if core.dead or self._closed:
-            raise self._device.lost(core.index)
-        work.check(inputs)
-        arrived = time.perf_counter()
-        with core.computing:
-            start = time.perf_counter()
-            made = self._made(stage, work, inputs, outputs)
-            busy = time.perf_counter() - start
-        if self._device.realtime:
-            start, busy = self._paced(work, arrived, busy, self._modelled[stage] or 0.0, broken=lost)
-        if lost and fault is not None:
-            fault.strike()
-        if core.dead:
-            raise self._device.lost(core.index)
-        return made, FrameReport(busy_s=busy, modelled_s=self._modelled[stage], start_s=start)
-
-    def modelled_s(self, stage: int) -> float | None:
-        """Seconds of one frame of a stage on the chip, under the settings of the connection; modelled."""
-        if self._modelled[stage] is None:
-            self._modelled[stage] = modelled.frame_s(self.model, stage, self._device.board, self._settings)
-        return self._modelled[stage]
-
-    def close(self) -> None:
-        """Take the model off the core. Idempotent."""
-        self._closed = True
-        if self.core.instance is self:
-            self.core.instance = None
-        self._device.forget(self)
-        with self.core.computing:  # what computes right now still needs its memory
-            for stage in self._stages:
-                stage.session = None
-
-    def _made(
-        self, index: int, work: _Stage, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None
-    ) -> Sequence[Buffer]:
-        recording = self._device.recording
-        if recording is not None:
-            kept = recording.outputs(self.model, index, inputs)
-            return kept if outputs is None else private_copies(kept, outputs)
-        if work.session is None:
-            raise self._device.lost(self.core.index)
-        return private_copies(work.run(inputs), outputs)
-
-    def _paced(self, work: _Stage, arrived: float, busy: float, frame_s: float, *, broken: bool) -> tuple[float, float]:
-        """Wait until the outputs would be here; when the core began, and how long it was taken."""
-        link = self._device.board.link
-        _, there = self._device.link(back=False).reserve(arrived, link.transfer_s(work.bytes_in))
-        start, end = self.core.lane.reserve(there, max(frame_s, busy))
-        _, here = self._device.link(back=True).reserve(end, link.transfer_s(work.bytes_out))
-        self.wait.until((start + end) / 2 if broken else here)
-        return start, end - start
-
-
-class _Stage:
-    """A device stage as a core holds it: what its buffers are, and an engine where the core computes."""
-
-    def __init__(self, model: DeviceModel, index: int) -> None:
-        plan = model.plans[index]
-        self.program = plan.program
-        self.session: DeviceSession | None = None
-        self._inputs = [
-            (name, buffer_shape(plan, name), np.dtype(DTYPES[self.program.tensors[name].format.kind]))
-            for name in self.program.inputs
-        ]
-        self.bytes_in = sum(int(np.prod(shape)) * dtype.itemsize for _, shape, dtype in self._inputs)
-        self.bytes_out = sum(
-            int(np.prod(buffer_shape(plan, name))) * self.program.tensors[name].number_bytes
-            for name in self.program.outputs
-        )
-
-    def check(self, inputs: Sequence[Buffer]) -> None:
-        """Raise ValueError unless the buffers are those of the stage."""
-        if len(inputs) != len(self._inputs):
-            raise ValueError(f"the stage has {plural(len(self._inputs), 'input')}, got {plural(len(inputs), 'buffer')}")
-        for (name, shape, dtype), array in zip(self._inputs, inputs, strict=True):
-            if array.shape != shape or array.dtype != dtype:
-                raise ValueError(f"'{name}' is {dtype} {shape}, got {array.dtype} {array.shape}")
-
-    def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
-        """Views of the core's memory, in the order of the program."""
-        assert self.session is not None
-        made = self.session.run_buffers(dict(zip(self.program.inputs, inputs, strict=True)))
-        return [made[name] for name in self.program.outputs]
