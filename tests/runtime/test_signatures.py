@@ -72,7 +72,7 @@ frame_context(image)
 METHODS = """
 optimized(policy='auto')
 batch(*inputs)
-stream(source, *, max_in_flight=None)
+stream(source, *, frame_callback=None, split_at=None, max_in_flight=None, queue_depths=None)
 save_axe(path, *, name='', description='', task='detection' | force=False)
 copy()
 """

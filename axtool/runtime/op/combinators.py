@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -50,27 +50,39 @@ class Seq(Operator):
         return values[0] if len(values) == 1 else Unpacked(values)
 
     def batch(self, *inputs: Any) -> list[Any]:
-        """The result of every frame, in order, stages at work side by side as in `stream`.
+        """The result of every frame, in order, several frames at a time: `Scheduler.batch` of the current scheduler.
 
         Each input is one argument of the pipeline for all frames: a list of values, or an array of them along its
         first axis; single pictures are the frames themselves. Raises ValueError where their numbers differ, TypeError
         for what is no list of frames, RuntimeError naming the frame that failed.
         """
-        from axtool.runtime.op import stream  # it knows models, of which this module knows nothing
+        from axtool.runtime.scheduler import current  # boards and threads, which a single call does not need
 
-        return stream.batch(self, inputs)
+        return current().batch(self, inputs)
 
-    def stream(self, source: Any, *, max_in_flight: int | None = None) -> Iterator[tuple[Any, Any]]:
-        """(frame, result) for each frame of a source, in order.
+    def stream(
+        self,
+        source: Any,
+        *,
+        frame_callback: Callable[[Any], object] | None = None,
+        split_at: str | None = None,
+        max_in_flight: int | None = None,
+        queue_depths: list[int] | None = None,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """(frame, result) for each frame of a source, in order: `Scheduler.stream` of the current scheduler.
 
-        `source` is a path (a picture, a folder of pictures, a video), a URL of a video, or anything that gives frames
-        one by one. At most `max_in_flight` frames (4) are begun and not yet handed out; with 1, all happens in the
-        calling thread. What an operator raises comes as RuntimeError that names the frame, behind the results of the
-        frames before it. A stream that is left early stops its threads when it is closed.
+        `source` is a path (a picture, a folder of pictures, a video), a URL, or anything that gives frames one by one.
+        At most `max_in_flight` frames, four for each core, are begun and not yet handed out; with 1, all happens in the
+        calling thread. Operators up to the one named `split_at` run in the calling thread, and `frame_callback` gets
+        what they give. What an operator raises comes as RuntimeError that names the frame, behind the results of the
+        frames before it. A stream that is left early waits for what runs, at most 5 s, when it is closed.
         """
-        from axtool.runtime.op import stream  # it knows models, of which this module knows nothing
+        from axtool.runtime.scheduler import current  # boards and threads, which a single call does not need
 
-        return stream.stream(self, source, max_in_flight)
+        return current().stream(
+            source, self, frame_callback=frame_callback, split_at=split_at, max_in_flight=max_in_flight,
+            queue_depths=queue_depths,
+        )  # fmt: skip
 
     def copy(self: _S) -> _S:
         """A new sequence for another stream: to change one of its steps leaves this one alone, and operators of the

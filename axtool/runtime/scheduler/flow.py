@@ -196,6 +196,7 @@ class Flow:
         frame.finished |= frame.error is not None
         if frame.error is not None and frame.index < self._limit:
             self._limit = frame.index
+        frame.running = False  # so that nobody waits for it who was interrupted behind taking `done`
         _release(frame)
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from axtool.errors import UsageError, nearest
 from axtool.runtime import geometry
-from axtool.runtime.op.combinators import Function, Seq
-from axtool.runtime.op.observe import Observer
-from axtool.runtime.op.operator import Operator, Unpacked
+from axtool.runtime.op.combinators import Seq
+from axtool.runtime.op.for_each import ForEach
+from axtool.runtime.op.observe import Dumper
+from axtool.runtime.op.operator import Operator, Unpacked, walk
 
 Step = Callable[..., Any]
 Span = tuple[int, int]  # the first and the last step that belong together
@@ -29,11 +30,15 @@ _live_lock = Lock()
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """The steps that a frame goes through. At most one frame is inside a span, and frames pass it in order."""
+    """The steps that a frame goes through. At most one frame is inside a span, and frames pass it in order.
+
+    `private` are operators whose memory two streams must not share. What a function of the user's remembers is not
+    among it: a copy of the pipeline calls the same function.
+    """
 
     steps: tuple[Step, ...]
     spans: tuple[Span, ...]
-    private: tuple[Operator, ...]  # operators whose memory two streams must not share
+    private: tuple[Operator, ...]
 
 
 def route_of(pipeline: Operator) -> Route:
@@ -42,13 +47,13 @@ def route_of(pipeline: Operator) -> Route:
     A sequence with a name opens the geometry of a picture that it is given, where no frame is open yet. That stays so.
     """
     steps = tuple(_spread(pipeline))
-    memories = [[inner for inner in walk(step) if getattr(inner, "stateful", True)] for step in _operators(steps)]
+    memories = [[inner for inner in walk(step) if inner.stateful] for step in _operators(steps)]
     uses: dict[int, list[int]] = {}
     for at, inside in enumerate(memories):
         for operator in inside:
             uses.setdefault(id(operator), []).append(at)
     known = {id(operator): operator for inside in memories for operator in inside}
-    private = tuple(one for one in known.values() if not isinstance(one, (Function, Observer)))
+    private = tuple(one for one in known.values() if not one._built_in or isinstance(one, (Dumper, ForEach)))
     return Route(steps, tuple(_joined((places[0], places[-1]) for places in uses.values())), private)
 
 
@@ -84,8 +89,9 @@ class Claim:
         """Raise now what entering would raise."""
         for operator in self._operators:
             if id(operator) in _live:
+                name = f" '{operator.name}'" if operator.name else ""
                 raise SharedMemory(
-                    f"{type(operator).__name__} '{operator.name}' keeps a memory of the frames that it has seen, and "
+                    f"{type(operator).__name__}{name} keeps a memory of the frames that it has seen, and "
                     "another stream is using it",
                     hint="give each stream a pipeline of its own: pipeline.copy(); or say in its class that it keeps "
                     "none: stateful = False",
@@ -105,13 +111,6 @@ class SharedMemory(UsageError, ValueError):
     """Two streams share an operator that has a memory."""
 
     code = "shared-pipeline"
-
-
-def walk(operator: Operator) -> Iterator[Operator]:
-    """An operator and every one inside it."""
-    yield operator
-    for inner in operator._parts:
-        yield from walk(inner)
 
 
 def _spread(operator: Operator) -> Iterator[Step]:
