@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from axtool.artefact.stages import Artefact, DeviceStage, HostStage
 from axtool.ops.storing import DTYPES, to_numbers, to_reals
+from axtool.runtime import scheduler
 from axtool.runtime.device import buffer_shape, padded, to_onnx, to_stored
-from axtool.runtime.devices.alone import run_alone
 from axtool.runtime.devices.model import DeviceModel, key_of
 from axtool.runtime.model import HostSession
 from axtool.runtime.op.device_options import DeviceOptions
@@ -137,6 +137,7 @@ class DevicePart:
                     f"'{lane.name}' wants {lane.info.dtype} {lane.info.shape}, got {value.dtype} {value.shape}"
                 )
             (known if lane.tensor is None else buffers)[lane.name] = value
+        run_stage = scheduler.current().run_stage
         for stage in self._stages:
             if isinstance(stage, _OnDevice):
                 given = (
@@ -144,7 +145,7 @@ class DevicePart:
                     if stage is self._first
                     else [padded(stage.plan, name, self._real(name, known, buffers)) for name in stage.inputs]
                 )
-                buffers |= zip(stage.outputs, run_alone(self.model, stage.index, given), strict=True)
+                buffers |= zip(stage.outputs, run_stage(self.model, stage.index, given), strict=True)
             else:
                 known |= stage.run({name: self._real(name, known, buffers) for name in stage.inputs})
         return [(known if lane.tensor is None else buffers)[lane.name] for lane in self.outputs]

@@ -10,14 +10,16 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from axtool.errors import UnsupportedError, UsageError
 from axtool.runtime.device_config import BoardConfig, DeviceConfig, resolve
 from axtool.runtime.devices import machine
 from axtool.runtime.devices.context import Context as Boards
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import Buffer, DeviceInfo
-from axtool.runtime.devices.select import select_devices
-from axtool.runtime.scheduler import multi
+from axtool.runtime.devices.select import Selector, select_devices
+from axtool.runtime.scheduler import exec_model, multi
 from axtool.runtime.scheduler.cores import Cores, CoreStats
 from axtool.runtime.scheduler.workers import Workers
 
@@ -59,21 +61,22 @@ class SchedulerStats:
 class Scheduler:
     """Owns the connections to boards and the models on their cores; pipelines run on it.
 
-    `devices` selects boards by index or name ('0,1', 'metis-0:1:0'); None or '' are all. `num_workers` is the size of
-    the worker pool, two per core by default and at least one. `device_config` sets boards, in place of what a model
-    was loaded with; the environment's AXTOOL_CONFIGURE_BOARD goes before both.
+    `devices` selects boards by index or name: '0,1', 'metis-0:1:0', or a list of them; None or '' are all.
+    `num_workers` is the size of the worker pool, two per core by default and at least one. `device_config` sets boards,
+    in place of what a model was loaded with; the environment's AXTOOL_CONFIGURE_BOARD goes before both.
 
     It connects when the first model runs. It is not the current scheduler of anything: `scheduler.create` makes one
-    that is, and closes it. Raises UsageError for boards that do not exist, TypeError for values of another type.
+    that is, and closes it. Raises UnknownDevice, a ValueError, for boards that do not exist, TypeError for a
+    value of another type.
     """
 
     def __init__(
         self,
-        devices: str | None = None,
+        devices: Selector = None,
         num_workers: int | None = None,
         device_config: DeviceConfig | None = None,
     ) -> None:
-        _check_types(devices, num_workers, device_config)
+        _check_types(num_workers, device_config)
         self._selector, self._device_config = devices, device_config
         self._num_workers = None if num_workers is None else max(1, num_workers)
         self._lock = threading.Lock()  # of what is made once: cores, workers
@@ -134,6 +137,22 @@ class Scheduler:
             if self._cores is not None:
                 self._cores.close()
             self._gone.set()
+
+    def exec_model(
+        self,
+        model: str | os.PathLike[str],
+        inputs: Sequence[NDArray[Any] | int],
+        outputs: Sequence[NDArray[Any] | int],
+    ) -> None:
+        """Run the device part of a compiled model on a core that this scheduler selects, and fill `outputs`.
+
+        `model` is the path of an .axm file, read once for the whole process while it does not change. Inputs and
+        outputs are padded buffers as `AxRuntimeModel` takes and gives them, in its order, or descriptors of files that
+        hold them and can be mapped (shared memory, dmabufs). Raises ValueError or TypeError for a buffer that is not
+        what the model has, UsageError for a file that is no model, and as `run_stage`.
+        """
+        self.check_open()
+        exec_model.exec_model(self, model, inputs, outputs)
 
     def batch(self, seq: Operator, inputs: Sequence[Any]) -> list[Any]:
         """The results of frames that are all known, in their order, run in parallel on as many cores as is worthwhile.
@@ -309,9 +328,7 @@ class Scheduler:
             self._cores.abandon(self.closed_error)
 
 
-def _check_types(devices: object, num_workers: object, device_config: object) -> None:
-    if devices is not None and not isinstance(devices, str):
-        raise TypeError(f"devices is a {type(devices).__name__}, want a text such as '0,1' or 'metis-0:1:0'")
+def _check_types(num_workers: object, device_config: object) -> None:
     if num_workers is not None and (isinstance(num_workers, bool) or not isinstance(num_workers, int)):
         raise TypeError(f"num_workers is a {type(num_workers).__name__}, want a whole number")
     if device_config is not None and not isinstance(device_config, DeviceConfig):

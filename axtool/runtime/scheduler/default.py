@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from axtool.runtime.device_config import DeviceConfig
 from axtool.runtime.devices import machine
+from axtool.runtime.devices.select import Selector
 from axtool.runtime.scheduler.core import CURRENT, Scheduler, abandon_all
 
 _lock = threading.Lock()
@@ -33,7 +34,7 @@ def current() -> Scheduler:
 
 @contextmanager
 def create(
-    devices: str | None = None,
+    devices: Selector = None,
     num_workers: int | None = None,
     device_config: DeviceConfig | None = None,
 ) -> Generator[Scheduler, None, None]:
