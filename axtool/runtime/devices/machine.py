@@ -16,6 +16,7 @@ from threading import Lock
 
 from axtool.errors import UsageError, located, plural
 from axtool.runtime.devices.boards import Board, load_board
+from axtool.runtime.devices.remote import RemoteDevice
 from axtool.runtime.devices.replay import FRAMES, Recording
 from axtool.runtime.devices.seam import Device, DevicesInUse
 from axtool.runtime.devices.simulated import SimulatedDevice
@@ -34,7 +35,7 @@ _generation = 0
 class Machine:
     """Some boards, by name. `recording` is what they give again where they replay."""
 
-    devices: tuple[SimulatedDevice, ...]
+    devices: tuple[SimulatedDevice | RemoteDevice, ...]
 
     def __init__(self, boards: Sequence[Board], *, realtime: bool = False, recording: Recording | None = None) -> None:
         self._boards, self._realtime, self.recording = tuple(boards), realtime, recording
@@ -47,7 +48,7 @@ class Machine:
             for bus, board in enumerate(self._boards, 1)
         )
 
-    def __getitem__(self, name: str) -> SimulatedDevice:
+    def __getitem__(self, name: str) -> SimulatedDevice | RemoteDevice:
         """The device of that name, for tests that break it. Raises KeyError."""
         return {device.info.name: device for device in self.devices}[name]
 
@@ -117,8 +118,9 @@ def boards_of(boards: str | Sequence[str | Path]) -> list[Board]:
     return found
 
 
-def _made(board: Board, name: str, *, realtime: bool, recording: Recording | None) -> SimulatedDevice:
-    return SimulatedDevice(board, name, realtime=realtime, recording=recording)
+def _made(board: Board, name: str, *, realtime: bool, recording: Recording | None) -> SimulatedDevice | RemoteDevice:
+    kind = RemoteDevice if board.runs == "process" else SimulatedDevice
+    return kind(board, name, realtime=realtime, recording=recording)
 
 
 def _current() -> Machine:
