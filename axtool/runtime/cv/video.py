@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import re
+import time
 from collections.abc import Generator, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +31,7 @@ FORMATS = (
     "vc1", "cavsvideo", "avs2", "avs3", "evc", "bink", "smk", "nsv", "film_cpk", "flic", "roq", "webp_pipe",
 )  # fmt: skip
 # How addresses are opened: RTSP asks for TCP first, which loses nothing; UDP goes on after more than it can hold.
+_SILENCE = "nothing came in time"
 _LIVE_OPTIONS = {"fflags": "nobuffer", "rtsp_flags": "prefer_tcp", "overrun_nonfatal": "1"}
 
 
@@ -158,6 +160,7 @@ def _opened(address: Address, timeout_s: float) -> Any:
 
     live = address.live is not False
     options = {"max_pixels": str(MOST_PIXELS), **(_LIVE_OPTIONS if live else {"format_whitelist": ",".join(FORMATS)})}
+    start = time.monotonic()
     place = f"file:{Path(address.place).absolute()}"
     if address.kind is Kind.NETWORK:
         place = re.sub("^mjpeg://", "http://", address.place, flags=re.IGNORECASE)
@@ -167,13 +170,14 @@ def _opened(address: Address, timeout_s: float) -> Any:
         timeout = (timeout_s, timeout_s) if address.kind is Kind.NETWORK else None
         return av.open(place, options=options, timeout=timeout, metadata_errors="replace")
     except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
-        raise _not_opened(error, address) from error
+        late = address.kind is Kind.NETWORK and time.monotonic() - start >= timeout_s  # RTSP calls it invalid data
+        raise _not_opened(error, address, _SILENCE if late else _words(error)) from error
 
 
-def _not_opened(error: Exception, address: Address) -> AxError:
+def _not_opened(error: Exception, address: Address, words: str) -> AxError:
     import av
 
-    words, where = _words(error), address.shown
+    where = address.shown
     if address.kind is Kind.VIDEO:
         if isinstance(error, PermissionError):
             return UsageError(f"cannot be read: {words}", where=where, hint="check its permissions", code="cannot-read")
@@ -267,4 +271,4 @@ def upright(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixe
 def _words(error: Exception) -> str:
     """FFmpeg's reason without its number and our path."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(reason).strip()[:200].rstrip(".").replace("Immediate exit requested", "nothing came in time")
+    return str(reason).strip()[:200].rstrip(".").replace("Immediate exit requested", _SILENCE)
