@@ -29,7 +29,7 @@ class FakeBoard:
     """A board whose cores hand their inputs back; `work` is called in each frame and may raise, wait or count."""
 
     def __init__(self, name: str = "fake-0:1:0", cores: int = 4, queue: int = 1, board_model: str = "110m") -> None:
-        self.info = DeviceInfo(name, board_model, "pcie", cores, 8e8, 1 << 30, "a test's", queue)
+        self.info = DeviceInfo(name, board_model, "pcie", cores, 8e8, 1 << 30, provenance="of a test", queue=queue)
         self.work: Callable[[FakeInstance], None] = lambda instance: None
         self.loads: list[tuple[int, str, BoardConfig | None]] = []
         self.fits: Callable[[DeviceModel], None] = lambda model: None
