@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 from axtool.runtime import geometry
@@ -13,6 +13,7 @@ from axtool.runtime.scheduler.drive import Work, in_the_pool, in_this_thread
 from axtool.runtime.scheduler.flow import waits_here
 from axtool.runtime.scheduler.owner import Owner
 from axtool.runtime.scheduler.route import route_of
+from axtool.runtime.scheduler.spread import spread
 from axtool.runtime.scheduler.stream import in_flight
 
 
@@ -22,14 +23,18 @@ def batch(owner: Owner, pipeline: Operator, inputs: Sequence[Any]) -> list[Any]:
     """
     if owner.closed:
         raise owner.closed_error()
-    work = Work(route_of(as_operator(pipeline)))
+    whole = as_operator(pipeline)
+    work = Work(route_of(whole))
     feed = _Listed(_frames(inputs))
     if not len(feed):
         return []
     window = min(in_flight(owner, None), len(feed))
     here = window == 1 or waits_here(owner)
     with closing(in_this_thread(owner, feed, work) if here else in_the_pool(owner, feed, work, window)) as done:
-        return [frame.result() for frame in done]
+        results = [next(done).result()]  # its model is on a core now, which says what a frame of it takes
+        with nullcontext() if here else spread(owner, whole, len(feed) - 1):
+            results += (frame.result() for frame in done)
+        return results
 
 
 class _Listed:

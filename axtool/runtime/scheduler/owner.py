@@ -1,10 +1,13 @@
-"""What streams need of a scheduler. None of it connects to a board."""
+"""What streams need of a scheduler. None of it but `connected` connects to a board."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from axtool.runtime.scheduler.cores import Cores
 
 PATIENCE_S = 5.0  # how long whoever leaves early waits for what is running
 
@@ -43,4 +46,8 @@ class Owner(Protocol):
 
     def closed_error(self) -> Exception:
         """What is raised by what a closed scheduler is asked for."""
+        ...
+
+    def connected(self) -> Cores:
+        """Its cores; connects if need be."""
         ...
