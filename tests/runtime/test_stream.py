@@ -30,7 +30,7 @@ def pipeline(tiny_models: Tiny) -> op.Seq:
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 9])
-def test_a_stream_gives_each_frame_with_what_the_waymakes_of_it(pipeline: op.Seq, window: int | None) -> None:
+def test_a_stream_gives_each_frame_with_what_the_pipeline_makes_of_it(pipeline: op.Seq, window: int | None) -> None:
     frames = pictures(7)
     streamed = list(pipeline.stream(frames, max_in_flight=window))
     assert [id(frame) for frame, _ in streamed] == [id(frame) for frame in frames]
@@ -65,7 +65,7 @@ def test_a_scheduler_that_is_closed_leaves_no_thread_of_its_streams(way: str) ->
     assert set(threading.enumerate()) <= before
 
 
-def test_operators_of_a_stream_run_under_the_scheduler_of_the_block_which_a_waywithout_a_model_never_connects() -> None:
+def test_operators_run_under_the_scheduler_of_the_block_which_a_pipeline_without_a_model_never_connects() -> None:
     with scheduler.create() as made:
         for window in (1, None):
             stream = op.seq(lambda _: scheduler.current()).stream(range(5), max_in_flight=window)
