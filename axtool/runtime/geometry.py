@@ -160,6 +160,8 @@ def adopt(frame: Frame | None) -> None:
 
 def size_of(image: Any) -> tuple[int, int] | None:
     """(width, height) of a picture, an Image, a PIL image or a pair of numbers; None for anything else."""
+    if isinstance(image, np.ndarray):  # first, and without a text: every frame is asked
+        return (image.shape[1], image.shape[0]) if image.dtype == np.uint8 and image.ndim in (2, 3) else None
     if isinstance(image, tuple) and len(image) == 2 and all(isinstance(value, int) for value in image):
         return image
     if hasattr(image, "__array__") and hasattr(image, "dtype"):  # torch's tensors too

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from threading import TIMEOUT_MAX, Lock
 
 NEVER = 0.0  # seconds below which a wait is not worth a system call
+_KEPT = 64  # spans of a lane that are not worth forgetting
 
 
 class Lane:
@@ -24,7 +25,8 @@ class Lane:
     def reserve(self, earliest: float, duration: float) -> tuple[float, float]:
         """(start, end) of the first span of so many seconds that begins at `earliest` or later."""
         with self._lock:
-            self._forget(time.perf_counter() - 1.0)
+            if len(self._ends) >= _KEPT:
+                self._forget(time.perf_counter() - 1.0)
             at = bisect_right(self._ends, earliest)
             start = earliest
             while at < len(self._starts) and self._starts[at] < start + duration:
@@ -37,8 +39,7 @@ class Lane:
     def _forget(self, before: float) -> None:
         """Drop what was over by then: nothing begins so long ago."""
         at = bisect_right(self._ends, before)
-        if at > 32:
-            del self._starts[:at], self._ends[:at]
+        del self._starts[:at], self._ends[:at]
 
 
 class Wait:

@@ -97,9 +97,8 @@ class Residency:
             return core
         core = self.empty[-1] if self.empty and self._may_take(self.empty[-1], place) else self._victim(place, passed)
         if core is None and own:
-            room = [core for core in place.on if core.instance is not None and core.running < core.room]
-            if room:
-                core = min(room, key=_running)
+            core = _with_room(place.on)
+            if core is not None:
                 core.running += 1
                 return core
         core = core or self._victim(place, passed, time.monotonic() - UNUSED_AFTER_S)
@@ -190,6 +189,8 @@ class Residency:
 
     def _victim(self, place: Place, passed: int, unused_since: float = 0.0) -> Core | None:
         """The idle core of another model that rested longest, of those that a frame may take."""
+        if len(self.places) == 1:
+            return None
         idle = [
             core
             for holder in self.places.values()
@@ -236,8 +237,14 @@ class Residency:
             place.limit = limit
 
 
-def _running(core: Core) -> int:
-    return core.running
+def _with_room(cores: Iterable[Core]) -> Core | None:
+    """The core that takes a frame more and will come to it first: it has the fewest, and the longest ago."""
+    best: Core | None = None
+    for core in cores:  # a plain loop: it runs for every frame of busy cores, with the lock of all of them held
+        takes = core.running < core.room and core.instance is not None
+        if takes and (best is None or (core.running, core.rested_at) < (best.running, best.rested_at)):
+            best = core
+    return best
 
 
 def _rested_at(core: Core) -> float:
