@@ -71,7 +71,7 @@ class Progress:
     def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False) -> None:
         self._silent, self._name, self._tenth = quiet or as_json, "", -1
         self._verbose = verbose and not quiet
-        self._begun = self._since = time.perf_counter()
+        self._begun = self._since = self._told_s = time.perf_counter()
         self._bar: Any = None
         self._task: Any = None
 
@@ -106,6 +106,18 @@ class Progress:
                 self._tenth = tenth
                 left = time_left(time.perf_counter() - self._since, done, total)
                 print(f"{self._name}: {counted}{left and f', {left} left'}", file=sys.stderr)
+
+    def rate(self, done: int, total: int | None, per_s: float) -> None:
+        """`done` frames of `total`, None where nobody knows how many come, at so many a second."""
+        of = "" if total is None else f"/{total:,}"
+        counted = f"{done:,}{of} frames, {per_s:,.1f} frames/s"
+        now = time.perf_counter()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, counted=counted)
+        elif not self._silent and now - self._told_s >= RATE_S:
+            self._told_s = now
+            left = "" if total is None else time_left(now - self._since, done, total)
+            print(f"{self._name}: {counted}{left and f', {left} left'}", file=sys.stderr)
 
     @contextmanager
     def shown(self) -> Iterator[Progress]:
@@ -147,6 +159,7 @@ UNITS = {
     "timing": "frames",
     "checking": "configs",
 }
+RATE_S = 5.0  # between two lines of a stream
 SURE_S = 1.0  # the first parts load and warm up: before so many seconds no pace is known
 
 

@@ -67,7 +67,7 @@ def _signals() -> Iterator[set[int]]:
     def end(number: int, _: object) -> None:
         if number == signal.SIGINT or caught.isdisjoint(ENDING):
             caught.add(number)
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)  # who can end well tells by it what to end with
 
     taken = [one for one in ENDING if signal.getsignal(one) is not signal.SIG_IGN]
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):

@@ -1,4 +1,4 @@
-"""`axtool run`: one frame through a compiled model, or through a float one."""
+"""`axtool run`: one frame through a compiled model, or through a float one; or a stream of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,9 @@ import typer
 
 from axtool.cli import options as o
 from axtool.cli import postamble as p
+from axtool.cli import stream_options as s
 from axtool.cli.console import Force, Json, Quiet, Verbose, emit, say, set_up
+from axtool.cli.run_stream import run_stream
 from axtool.errors import UsageError
 from axtool.legible import legible_values
 
@@ -18,18 +20,28 @@ if TYPE_CHECKING:
 def run_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .axm file, or an .onnx with --engine float.")],
     data: Annotated[
-        list[str] | None, typer.Argument(metavar="INPUT", help="An image, .npy or .npz, or NAME=file.")
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT", help="An image, .npy or .npz, or NAME=file. Streams: videos, folders, /dev/video0, URLs."
+        ),
     ] = None,
     inputs: Annotated[
         list[str] | None, typer.Option("--input", "-i", metavar="NAME=FILE", help="Data of one input, or a feeds.npz.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE.npz", help="Save the outputs as arrays (.npz; .npy for one)."),
+        typer.Option(
+            "--out", "-o", metavar="FILE.npz",
+            help="Save the outputs as arrays (.npz; .npy for one); of a stream, the results as lines (.jsonl).",
+        ),
     ] = None,
     save: Annotated[
-        Path | None,
-        typer.Option("--save", metavar="FILE.png", help="Save the picture with what was found (.png, .jpg)."),
+        str | None,
+        typer.Option(
+            "--save", metavar="FILE",
+            help="Save what was found on the picture (.png, .jpg) or the video (.mp4); a folder or out-{name}.mp4 for "
+            "several.",
+        ),
     ] = None,
     engine: Annotated[
         str, typer.Option("--engine", "-e", metavar="native|reference|float", help="The bits of the first two agree.")
@@ -56,36 +68,66 @@ def run_command(
     dim: o.Dim = None,
     permissive: o.Permissive = False,
     fix_fp16: o.FixFp16 = False,
+    show_stats: s.ShowStats = False,
+    frames: s.Frames = None,
+    devices: s.Devices = None,
+    boards: s.Boards = None,
+    realtime: s.Realtime = False,
+    replay: s.Replay = False,
+    replay_from: s.ReplayFrom = None,
+    workers: s.Workers = None,
+    max_in_flight: s.MaxInFlight = None,
+    order: s.OrderOption = "as_available",
+    trace: s.Trace = None,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
-) -> None:
-    """Run a model on one input and print what comes out.
+) -> None:  # fmt: skip
+    """Run a model on one input, or on streams of frames, and print what comes out.
 
     Times are of a warm frame: prepare is the input, from its file; device and host are the stages; frame is
     device, host and what passes between them, without prepare. With --postamble the tail is run by that kernel,
     or for `none` by onnxruntime, and timed by itself with what brings the device's buffers to it.
+
+    Videos, folders, cameras, addresses and several pictures are streams, and so is one picture with an option of
+    streams: their frames are spread over the cores of the boards. VIDEO@30 gives 30 frames a second, VIDEO@auto as
+    many as it has. Ctrl-C ends a stream; what was saved until then can be played.
 
     \b
     Examples:
       axtool run model.axm photo.jpg --postamble UltralyticsYoloPostamble,num_classes=80
       axtool run model.axm photo.jpg --save annotated.png
       axtool run model.onnx --engine float --input x=feed.npy -o out.npz
+      axtool run model.axm video.mp4 --save out.mp4 --show-stats
+      axtool run model.axm cam1.mp4 cam2.mp4 --boards 'metis-pcie*4' --realtime --replay --json
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.config import refuse_overwrite, write_whole
     from axtool.report.results import run_document, run_text
-
-    items = (*(data or ()), *(inputs or ()))
-    files = [model, *(Path(item.rsplit("=", 1)[-1]) for item in items)]
-    for path, option, suffixes in ((out, "--out", (".npz", ".npy")), (save, "--save", (".png", ".jpg", ".jpeg"))):
-        if path is not None:
-            o.choice(path.suffix.lower(), suffixes, option)
-            refuse_overwrite(path, force=force, inputs=files)
+    from axtool.runtime.streams.words import reads_like_a_stream
 
     def prepare(base: "Preparation | None") -> "Preparation | None":
         return o.preparation(resize, mean, std, scale, color, layout, fill, base)
+
+    items = (*(data or ()), *(inputs or ()))
+    streams = s.StreamWords(
+        show_stats, frames, devices, boards, realtime, replay_from or replay, workers, max_in_flight, order, trace
+    )  # fmt: skip
+    if streams.given or reads_like_a_stream(items):
+        run_stream(
+            model, items, streams,
+            prepare=prepare, preprocess=preprocess, engine=engine, threads=threads, isa=isa,
+            postamble=None if postamble is None else p.postamble_of(postamble),
+            save=save, lines=out, force=force, as_json=as_json, quiet=quiet, verbose=verbose,
+        )  # fmt: skip
+        return
+    files = [model, *(Path(item.rsplit("=", 1)[-1]) for item in items)]
+    picture = None if save is None else Path(save)
+    for path, option, suffixes in ((out, "--out", (".npz", ".npy")), (picture, "--save", (".png", ".jpg", ".jpeg"))):
+        if path is not None:
+            o.choice(path.suffix.lower(), suffixes, option)
+            refuse_overwrite(path, force=force, inputs=files)
 
     if engine == "float":
         if postamble is not None:
@@ -116,9 +158,9 @@ def run_command(
 
         save_arrays(out, frame.outputs, force=force)
         say(f"wrote {out}", quiet=quiet)
-    if save is not None:
-        write_whole(save, frame.drawn(save.suffix), force=force)
-        say(f"wrote {save}", quiet=quiet)
+    if picture is not None:
+        write_whole(picture, frame.drawn(picture.suffix), force=force)
+        say(f"wrote {picture}", quiet=quiet)
     document = run_document(
         str(model),
         frame.engine,

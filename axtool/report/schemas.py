@@ -15,6 +15,7 @@ from axtool.report.schemas_base import CheckedLayers, Document, Ok, Part, Tensor
 from axtool.report.schemas_info import Info
 from axtool.report.schemas_metrics import Semantic, VerifyMetrics
 from axtool.report.schemas_profile import Devices, Job, Profile, ProfileCompare, ProfileSweep, Targets
+from axtool.report.schemas_stream import RunStream
 from axtool.report.schemas_tail import RunTail, TailVerdict
 from axtool.report.schemas_zoo import ZooBenchmark, ZooCheck, ZooEval, ZooInfo, ZooList, ZooNew, ZooShowConfig
 
@@ -368,6 +369,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = MappingProxyType(
     {
         "compile": Compile,
         "run": Run,
+        "run.stream": RunStream,
         "info": Info,
         "profile": Profile,
         "profile.compare": ProfileCompare,

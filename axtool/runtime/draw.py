@@ -1,4 +1,4 @@
-"""A picture and a result of a task  ->  the picture with what was found on it, as bytes of a file."""
+"""A picture and a result of a task  ->  the picture with what was found on it, as pixels or as bytes of a file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from axtool.runtime.masks import from_run_lengths
 
+SMALL = 480  # pixels of the longer side: pictures below are enlarged
 SHOWN = 5  # labels of pixels that are named beside the picture, the most frequent ones
 
 
@@ -26,13 +27,23 @@ def draw(
 
     from axtool.inputs.images import read_image
 
-    image = np.ascontiguousarray(read_image(picture)[:, :, ::-1])
-    longer = max(image.shape[:2])
-    if longer < 480:  # labels need pixels to be read
-        factor = -(-480 // longer)
-        image = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_NEAREST)
-    else:
-        factor = 1
+    image = drawn(read_image(picture)[:, :, ::-1], result, labels)
+    return bytes(cv2.imencode(suffix, image)[1].tobytes())
+
+
+def drawn(
+    pixels: NDArray[np.uint8], result: Mapping[str, Any], labels: NDArray[np.int64] | None = None
+) -> NDArray[np.uint8]:
+    """BGR pixels (h, w, 3) -> new ones with what was found, as `draw`; a small picture comes out larger, by a whole
+    factor that depends on its size alone.
+    """
+    import cv2
+
+    longer = max(pixels.shape[:2])
+    factor = -(-SMALL // longer) if longer < SMALL else 1  # labels need pixels to be read
+    image = np.array(pixels, order="C")
+    if factor > 1:
+        image = np.asarray(cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_NEAREST), np.uint8)
     thick = max(1, min(image.shape[:2]) // 320)
     for row in result.get("detections", ()):
         if "mask" in row:
@@ -48,7 +59,7 @@ def draw(
     if result["kind"] == "classification":
         for row in result["classes"][:1]:
             _write(image, f"{row['label']} {row['score']:.2f}", (0, 0), _COLOURS[0], thick)
-    return bytes(cv2.imencode(suffix, image)[1].tobytes())
+    return image
 
 
 _COLOURS = (

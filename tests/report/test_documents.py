@@ -32,6 +32,8 @@ def documents(folder: Path) -> dict[str, tuple[Any, ...]]:
         "run float": (axtool, "run", source, folder / "x.npy", "--engine", "float"),
         "run with a kernel": (axtool, "run", two, folder / "picture.png", "--postamble", KERNEL),
         "run with a kernel that is none": (axtool, "run", two, folder / "picture.png", "--postamble", "Yolo"),
+        "run a stream": (axtool, "run", cls, folder / "picture.png", "--show-stats"),
+        "run a stream of nothing": (axtool, "run", cls, "nothing.mp4"),
         "run nothing": (axtool, "run", cls),
         "info axm": (axtool, "info", cls),
         "info two stages": (axtool, "info", two),
@@ -116,7 +118,7 @@ def test_every_command_has_a_schema() -> None:
 
     names = [*typer.main.get_command(main.app).commands]  # type: ignore[attr-defined]
     names += [f"axzoo.{name}" for name in typer.main.get_command(zoo.app).commands]  # type: ignore[attr-defined]
-    more = {"version", "error", "profile.compare", "profile.sweep"}
+    more = {"version", "error", "profile.compare", "profile.sweep", "run.stream"}
     assert set(names) | more == set(SCHEMAS)
 
 

@@ -1,0 +1,81 @@
+"""`stream_axm`: a compiled file and the words of a command line  ->  a `StreamRun`, with everything checked before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from axtool.artefact import axm
+from axtool.config import refuse_overwrite
+from axtool.errors import UsageError, located, nearest
+from axtool.inputs.preprocess import load_preprocess
+from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
+from axtool.runtime.op.device_options import DeviceOptions
+from axtool.runtime.op.load import LoadedSeq, sequence_of
+from axtool.runtime.postamble import Postamble
+from axtool.runtime.streams.outputs import ResultLines, outputs_of
+from axtool.runtime.streams.pipeline import pipeline_of, preparation_for
+from axtool.runtime.streams.run import StreamOptions, StreamRun, Told, run
+from axtool.runtime.streams.sources import opened
+from axtool.sim.engine import ENGINES
+
+log = logging.getLogger("axtool")
+
+
+def stream_axm(
+    path: Path,
+    items: Sequence[str],
+    options: StreamOptions,
+    *,
+    prepare: Prepare = lambda base: base,
+    preprocess: str | None = None,
+    postamble: Postamble | None = None,
+    engine: str = "native",
+    threads: int = 1,
+    isa: str = "auto",
+    frames: int | None = None,
+    save: str | None = None,
+    lines: Path | None = None,
+    trace: Path | None = None,
+    force: bool = False,
+    told: Told = lambda done, total, fps: None,
+) -> StreamRun:
+    """Run an .axm file over videos, cameras, folders and pictures. `prepare` may change the preparation that the file
+    holds; at most so many `frames` of each source are read.
+
+    `save` is a file, a folder, or a pattern with {name} or {index}, for the frames with what was found on them; `lines`
+    a .jsonl with the result of each frame; `trace` is only refused here where it cannot be written. Raises UsageError
+    for what is wrong with any of them, before a frame is read.
+    """
+    if path.suffix.lower() != ".axm":
+        raise UsageError(
+            "only a compiled model runs over a stream", where=str(path),
+            hint="compile it first: axtool compile MODEL.onnx", code="not-axm",
+        )  # fmt: skip
+    if engine not in ENGINES:
+        what = f"a stream runs on the engines {', '.join(ENGINES)}, not '{engine}'"
+        raise UsageError(what, hint=nearest(engine, ENGINES), code="bad-option")
+    inputs = [path, *(Path(item) for item in items)]
+    for file in (lines, trace):
+        if file is not None:
+            refuse_overwrite(file, force=force, inputs=inputs)
+    artefact = axm.read(path)
+    preparation = prepare(stored_preparation(artefact))
+    function = None if preprocess is None else load_preprocess(preprocess)
+    if preparation is None and function is None:
+        log.warning(UNPREPARED)
+    resolved = preparation_for(artefact, preparation, path)
+    with located(str(path)):
+        model = sequence_of(artefact, path, postamble, options=DeviceOptions(engine=engine, threads=threads, isa=isa))
+    assert isinstance(model, LoadedSeq)
+    pipeline = pipeline_of(model, resolved, function, draws=save is not None)
+    sources = opened(items, frames=frames)
+    try:
+        outputs = outputs_of(save, sources, force=force, inputs=inputs)
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise
+    results = None if lines is None else ResultLines(lines, force=force)
+    return run(pipeline, sources, outputs, options, lines=results, told=told)

@@ -1,0 +1,282 @@
+"""`run`: compiled model, sources and options  ->  `StreamRun`: what was found, and how fast everything was.
+
+Boards, scheduler, profiler and sources live as long as the run. Whatever fails leaves no file behind; Ctrl-C ends the
+run, and what was recorded until then is kept as a whole file, since a camera has no other end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from axtool.errors import AxError
+from axtool.runtime import scheduler
+from axtool.runtime.devices import machine
+from axtool.runtime.devices.seam import DeviceInfo
+from axtool.runtime.durations import Durations
+from axtool.runtime.op.combinators import Seq
+from axtool.runtime.op.operator import Operator
+from axtool.runtime.profiler import OperatorProfiler
+from axtool.runtime.resources import ResourceMonitor
+from axtool.runtime.scheduler.core import WORKERS_PER_CORE
+from axtool.runtime.scheduler.stream import in_flight
+from axtool.runtime.streams.interrupts import Interrupts
+from axtool.runtime.streams.outputs import ResultLines
+from axtool.runtime.streams.pipeline import Seen
+from axtool.runtime.streams.sources import Watched
+
+TRACE_EVENTS = 1_000_000  # spans of a trace: some 200 MB of JSON, more than a viewer likes
+LOOK_S = 0.1  # how often the progress is told
+Order = Literal["as_available", "round_robin"]
+Results = Generator[tuple[int, Any, Any], None, None]  # (source, frame, result)
+Told = Callable[[int, int | None, float], object]  # frames so far, of how many (None: nobody knows), frames a second
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """`boards` as AXTOOL_BOARDS, None for those that it names; `devices` selects some of them. `replay` gives the
+    outputs of the first frames again, or those of a file, instead of computing. None of a number is the scheduler's
+    own choice.
+    """
+
+    boards: str | None = None
+    devices: str | None = None
+    realtime: bool = False
+    replay: bool | Path = False
+    workers: int | None = None
+    max_in_flight: int | None = None
+    order: Order = "as_available"
+    trace: bool = False
+
+    @property
+    def wants_boards(self) -> bool:
+        """Whether the boards are others than those of the process."""
+        return bool(self.boards or self.realtime or self.replay)
+
+
+@dataclass
+class SourceRun:
+    """What one source gave. `latency` is from the pull of a frame to its result, waiting included; measured.
+
+    `found` has for each label how many objects and in how many frames; of a classifier, the frames it was the best in.
+    """
+
+    source: Watched
+    saved: Path | None = None
+    frames: int = 0
+    latency: Durations = field(default_factory=Durations)
+    found: dict[str, list[int]] = field(default_factory=dict)
+    depths: Depths = field(default_factory=lambda: Depths())
+    first_s: float = 0.0  # time.perf_counter() of the first result, and of the last
+    last_s: float = 0.0
+
+    @property
+    def fps(self) -> float | None:
+        """Results a second, from the first to the last; None for fewer than two."""
+        return (self.frames - 1) / (self.last_s - self.first_s) if self.last_s > self.first_s else None
+
+    def add(self, seen: Seen, now_s: float) -> None:
+        """One more result."""
+        self.frames += 1
+        self.first_s, self.last_s = self.first_s or now_s, now_s
+        self.latency.add(now_s - self.source.pulled.popleft())
+        for label, count in _labels(seen.result).items():
+            counts = self.found.setdefault(label, [0, 0])
+            counts[0] += count
+            counts[1] += 1
+
+
+@dataclass
+class Depths:
+    """Takes the depths of a source's queue as a list does, but keeps only their mean and maximum."""
+
+    count: int = 0
+    total: int = 0
+    most: int = 0
+
+    def append(self, depth: int) -> None:
+        """One more."""
+        self.count, self.total, self.most = self.count + 1, self.total + depth, max(self.most, depth)
+
+    @property
+    def mean(self) -> float | None:
+        """None where no source said anything."""
+        return self.total / self.count if self.count else None
+
+
+@dataclass(frozen=True)
+class StreamRun:
+    """All of a run. `pipelines` are those of the sources, copies of one; `seconds` is the time from the first pull to
+    the last result, and `fps` the results of all sources a second between the first and the last; measured.
+    `stopped_by` is the number of the signal that ended the run before its sources did.
+    """
+
+    sources: Sequence[SourceRun]
+    pipelines: Sequence[Seq]
+    options: StreamOptions
+    boards: Sequence[DeviceInfo]
+    cores: Sequence[scheduler.CoreStats]
+    workers: int
+    in_flight: int
+    profiler: OperatorProfiler
+    resources: ResourceMonitor
+    begun_s: float
+    seconds: float
+    stopped_by: int | None = None
+
+    @property
+    def frames(self) -> int:
+        """Of all sources."""
+        return sum(one.frames for one in self.sources)
+
+    @property
+    def fps(self) -> float | None:
+        """None for fewer than two results."""
+        first = min((one.first_s for one in self.sources if one.frames), default=0.0)
+        last = max((one.last_s for one in self.sources), default=0.0)
+        return (self.frames - 1) / (last - first) if last > first else None
+
+
+def run(
+    pipeline: Seq,
+    sources: Sequence[Watched],
+    outputs: Sequence[Any],
+    options: StreamOptions,
+    *,
+    lines: ResultLines | None = None,
+    told: Told = lambda done, total, fps: None,
+) -> StreamRun:
+    """Every source through the pipeline, which gives a Seen. `outputs` are those of the sources, None for none.
+
+    Closes the sources. Raises what the sources raise, UsageError and DevicesInUse for boards and devices that cannot
+    be had, and for a frame that fails the error of its operator, with the number of the frame.
+    """
+    runs = [SourceRun(source, output and output.path) for source, output in zip(sources, outputs, strict=True)]
+    kept = [output for output in (*outputs, lines) if output is not None]
+    pipelines = [pipeline, *[pipeline.copy() for _ in sources[1:]]]
+    with ExitStack() as stack:
+        for source in sources:
+            stack.callback(source.close)
+        if options.wants_boards:
+            boards = options.boards or os.environ.get(machine.ENVIRONMENT, "").strip() or machine.DEFAULT
+            stack.enter_context(machine.simulated(boards, realtime=options.realtime, replay=_replay(options)))
+        owner = stack.enter_context(scheduler.create(options.devices, options.workers))
+        boards_used = owner.devices()
+        profiler = stack.enter_context(OperatorProfiler(keep_events=TRACE_EVENTS if options.trace else 0))
+        resources = stack.enter_context(ResourceMonitor())
+        begun = time.perf_counter()
+        progress = _Progress(told, [source.total for source in sources], begun)
+        stopped_by: int | None = None
+        try:
+            with Interrupts() as interrupts, closing(_results(owner, pipelines, runs, options)) as results:
+                for at, frame, seen in results:
+                    now = time.perf_counter()
+                    with interrupts.held():
+                        if outputs[at] is not None:
+                            outputs[at].write(frame, seen)
+                        if lines is not None:
+                            lines.write(runs[at].source.reader.name, runs[at].frames, seen)
+                        runs[at].add(seen, now)
+                    progress.look(sum(one.frames for one in runs))
+        except KeyboardInterrupt as stop:
+            stopped_by = stop.args[0] if stop.args else signal.SIGINT
+        except BaseException:
+            for output in kept:
+                output.discard()
+            raise
+        seconds = time.perf_counter() - begun
+        stats = owner.stats()
+        window = in_flight(owner, options.max_in_flight)
+        workers = max(options.workers or WORKERS_PER_CORE * owner.core_count, 1)
+    try:
+        for output in kept:
+            output.finish()
+    except BaseException:
+        for output in kept:
+            output.discard()
+        raise
+    return StreamRun(
+        runs, pipelines, options, boards_used, stats.cores, workers, window, profiler, resources, begun,
+        seconds, stopped_by,
+    )  # fmt: skip
+
+
+class _Progress:
+    """Tells how far a run is, now and then."""
+
+    def __init__(self, told: Told, totals: Sequence[int | None], begun_s: float) -> None:
+        self._told, self._begun_s, self._looked_s = told, begun_s, begun_s
+        known = [total for total in totals if total is not None]
+        self._total = sum(known) if len(known) == len(totals) else None
+
+    def look(self, done: int) -> None:
+        """So many frames are done."""
+        now = time.perf_counter()
+        if now - self._looked_s > LOOK_S or done == self._total:
+            self._told(done, self._total, done / (now - self._begun_s))
+            self._looked_s = now
+
+
+def _results(
+    owner: scheduler.Scheduler, pipelines: Sequence[Operator], runs: Sequence[SourceRun], options: StreamOptions
+) -> Results:
+    """(source, frame, what is in it), as they come."""
+    streams = [
+        owner.stream(
+            run.source, pipeline, max_in_flight=options.max_in_flight, queue_depths=cast("list[int]", run.depths)
+        )
+        for run, pipeline in zip(runs, pipelines, strict=True)
+    ]
+    merged = _numbered(streams[0]) if len(streams) == 1 else _several(owner, streams, options.order)
+    try:
+        with closing(merged):
+            for at, frame, seen in merged:
+                if frame is not None or seen is not None:  # else this stream is at its end
+                    yield at, frame, seen
+    except RuntimeError as error:
+        raise _plain(error) from error
+
+
+def _numbered(stream: Any) -> Results:
+    """One stream as several are given."""
+    with closing(stream):
+        for frame, seen in stream:
+            yield 0, frame, seen
+
+
+def _several(owner: scheduler.Scheduler, streams: Sequence[Any], order: Order) -> Results:
+    made = owner.multistream(streams, order=order)
+    assert made is not None  # there is no callback
+    return made
+
+
+def _plain(error: RuntimeError) -> BaseException:
+    """What a user can mend, with the number of the frame, where that is the cause of a frame's failure."""
+    cause = error.__cause__
+    if isinstance(error, AxError) or not isinstance(cause, AxError):
+        return error
+    frame = str(error).partition(":")[0]
+    return type(cause)(
+        f"{frame}: {cause}", hint=cause.hint, code=cause.code, details=cause.details
+    )  # fmt: skip
+
+
+def _replay(options: StreamOptions) -> Any:
+    return options.replay or None
+
+
+def _labels(result: Mapping[str, Any] | None) -> dict[str, int]:
+    """How many of each label are in one frame."""
+    found: dict[str, int] = {}
+    if result is None or result["kind"] == "semantic":
+        return found
+    rows = result["classes"][:1] if result["kind"] == "classification" else result["detections"]
+    for row in rows:
+        found[row["label"]] = found.get(row["label"], 0) + 1
+    return found

@@ -1,0 +1,34 @@
+"""Words of a command line  ->  whether they name a stream. Nothing is opened, and nothing heavy imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from axtool.inputs.images import is_image_name
+
+VIDEOS = (
+    ".3gp", ".avi", ".flv", ".gif", ".h264", ".h265", ".hevc", ".m2ts", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4",
+    ".mpeg", ".mpg", ".mts", ".ogv", ".ts", ".vob", ".webm", ".wmv", ".y4m",
+)  # fmt: skip
+_PACE = re.compile(r"(.+)@(?:auto|[\d./]+)", re.DOTALL)
+
+
+def reads_like_a_stream(items: Sequence[str]) -> bool:
+    """Whether inputs are read frame by frame: a video, a folder, a camera, an address, or several pictures.
+
+    One picture, arrays and NAME=FILE are a single run. Nothing is opened for it.
+    """
+    pictures = 0
+    for item in items:
+        paced = _PACE.fullmatch(item)
+        place = paced[1] if paced and not Path(item).exists() else item
+        if "://" in place or place.startswith("/dev/video") or Path(place).is_dir():
+            return True
+        if "=" in place and not Path(place).exists():
+            continue
+        if Path(place).suffix.lower() in VIDEOS or (place != item and is_image_name(Path(place))):
+            return True
+        pictures += is_image_name(Path(place))
+    return pictures > 1
