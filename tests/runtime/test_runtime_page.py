@@ -1,4 +1,4 @@
-"""The examples of docs/runtime.md and docs/postambles.md run."""
+"""The examples of the pages on pipelines run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 EXAMPLES = [
     (page, source)
-    for page in ("runtime.md", "postambles.md")
+    for page in ("runtime.md", "postambles.md", "scheduler.md")
     for source in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
 ]
 
