@@ -22,6 +22,7 @@ from axtool.runtime.streams.run import SourceRun, StreamRun
 
 LABELS = 20  # of a source in the document, the most frequent ones
 SHOWN = 4  # of a source in the text
+SHOWN_BOARDS = 2  # by name, in the line of the device
 WAIT = "wait for a core"
 
 
@@ -239,7 +240,7 @@ def _cores_text(document: Mapping[str, Any]) -> str:
 def _rates_text(document: Mapping[str, Any]) -> str:
     rates, process = document["rates"], document["process"]
     boards, cores = document["boards"], sum(board["cores"] for board in document["boards"])
-    names = ", ".join(board["name"] for board in boards)
+    names = ", ".join(board["name"] for board in boards) if len(boards) <= SHOWN_BOARDS else f"{len(boards)} boards"
     how = "replayed" if document["replay"] else "simulated"
     how += " at the modelled pace" if document["realtime"] else ""
     latency = [one["latency_ms_measured"] for one in document["sources"] if one["latency_ms_measured"]]

@@ -137,6 +137,27 @@ def test_the_statistics_are_asked_for(given: Mapping[str, Path]) -> None:
         assert "measured" in text
 
 
+def test_the_device_is_told_as_modelled_and_as_measured(given: Mapping[str, Path]) -> None:
+    found = document(given["model"], given["video"], "--boards", "metis-pcie*2")
+    rates = found["rates"]
+    assert rates["device_frames_per_s_modelled"] > 0
+    assert rates["device_frames_per_s_measured"] > 0
+    assert [board["name"] for board in found["boards"]] == ["metis-0:1:0", "metis-0:2:0"]
+    assert sum(core["frames"] for core in found["cores"]) == 12
+    each = [core["modelled_ms_per_frame"] for core in found["cores"] if core["frames"]]
+    assert rates["device_frames_per_s_modelled"] == pytest.approx(1e3 * len(found["cores"]) / each[0])
+    text = axtool("run", given["model"], given["video"], "--show-stats").out
+    assert "on 4 cores of metis-0:1:0, modelled" in text
+    assert "here, simulated, measured" in text
+
+
+def test_the_device_row_is_what_its_cores_were_taken_and_the_wait_stands_apart(given: Mapping[str, Path]) -> None:
+    rows = {row["operator"]: row for row in document(given["model"], given["video"])["operators"]}
+    assert (rows["AxRuntimeModel"]["where"], rows["wait for a core"]["where"]) == ("device", "wait")
+    assert rows["wait for a core"]["calls"] == 12
+    assert rows["wait for a core"]["us_measured"]["p99"] is None
+
+
 def test_a_replay_is_told_as_one(given: Mapping[str, Path]) -> None:
     found = document(given["model"], given["video"], "--replay")
     assert (found["replay"], found["realtime"]) == (True, False)
@@ -178,6 +199,29 @@ def test_pictures_are_saved_into_a_folder_by_their_names(given: Mapping[str, Pat
     assert axtool("run", given["model"], given["folder"], "--save", "found", "-q", "--force").code == 0
     assert axtool("run", given["model"], given["folder"], "--save", "out.mp4", "-q").code == 0
     assert len(frames_in(Path("out.mp4"))) == 3
+
+
+def test_a_trace_has_a_lane_for_every_thread_and_every_core(given: Mapping[str, Path], work: Path) -> None:
+    assert axtool("run", given["model"], given["video"], given["other"], "--trace", "t.json", "-q").code == 0
+    trace = json.loads(Path("t.json").read_text())
+    lanes = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["ph"] == "M" and event["name"] == "thread_name"
+    }
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert [lanes[2, number] for number in range(1, 5)] == [f"metis-0:1:0/{core}" for core in range(4)]
+    assert {(span["pid"], span["tid"]) for span in spans} <= set(lanes)
+    assert any("worker" in name for (process, _), name in lanes.items() if process == 1)
+    assert sum(span["name"] == "Interpret" for span in spans) == 19
+    frames = [span["args"]["frame"] for span in spans if span["name"] == "Interpret" and span["args"]["stream"] == 1]
+    assert sorted(frames) == list(range(7))
+    for span in spans:
+        assert span["ts"] >= 0
+        assert span["dur"] >= 0
+    on_cores = [span for span in spans if span["cat"] == "core"]
+    assert len(on_cores) == 19
+    assert all(span["args"]["modelled_us"] > 0 for span in on_cores)
 
 
 def test_a_json_run_says_nothing_else(given: Mapping[str, Path], work: Path) -> None:

@@ -6,7 +6,6 @@ run, and what was recorded until then is kept as a whole file, since a camera ha
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -164,8 +163,8 @@ def run(
         for source in sources:
             stack.callback(source.close)
         if options.wants_boards:
-            boards = options.boards or os.environ.get(machine.ENVIRONMENT, "").strip() or machine.DEFAULT
-            stack.enter_context(machine.simulated(boards, realtime=options.realtime, replay=_replay(options)))
+            replay = options.replay or None
+            stack.enter_context(machine.simulated(options.boards, realtime=options.realtime, replay=replay))
         owner = stack.enter_context(scheduler.create(options.devices, options.workers))
         boards_used = owner.devices()
         profiler = stack.enter_context(OperatorProfiler(keep_events=TRACE_EVENTS if options.trace else 0))
@@ -265,10 +264,6 @@ def _plain(error: RuntimeError) -> BaseException:
     return type(cause)(
         f"{frame}: {cause}", hint=cause.hint, code=cause.code, details=cause.details
     )  # fmt: skip
-
-
-def _replay(options: StreamOptions) -> Any:
-    return options.replay or None
 
 
 def _labels(result: Mapping[str, Any] | None) -> dict[str, int]:

@@ -1,0 +1,275 @@
+"""Streams of `axtool run`: which words name one, what is opened, where results go, signals that wait for a frame."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axtool.errors import UsageError
+from axtool.inputs.prepare import Preparation
+from axtool.runtime import Image
+from axtool.runtime.geometry import frame_context
+from axtool.runtime.op.combinators import Seq
+from axtool.runtime.op.prepare import Prepare
+from axtool.runtime.streams.interrupts import Interrupts
+from axtool.runtime.streams.outputs import DEFAULT_FPS, PictureFiles, ResultLines, VideoFile, outputs_of
+from axtool.runtime.streams.pipeline import Seen, front_of
+from axtool.runtime.streams.run import Depths
+from axtool.runtime.streams.sources import opened
+from axtool.runtime.streams.words import reads_like_a_stream
+from tests.videos import frames_in, pictures, video
+
+# ---- words
+
+
+@pytest.mark.parametrize(
+    ("words", "streams"),
+    [
+        (("video.mp4",), True),
+        (("VIDEO.MKV",), True),
+        (("video.mp4@30",), True),
+        (("video.mp4@auto",), True),
+        (("photo.jpg@5",), True),
+        (("rtsp://camera/1?user=x",), True),
+        (("http://host/video",), True),
+        (("/dev/video0",), True),
+        (("a.png", "b.png"), True),
+        (("photo.jpg",), False),
+        (("x.npy",), False),
+        (("x=feed.npy", "y=feed.npy"), False),
+        (("image=photo.jpg",), False),
+        (("left=a.png", "right=b.png"), False),
+        (("feeds.npz",), False),
+        ((), False),
+    ],
+)
+def test_words_say_whether_they_are_a_stream(work: Path, words: Sequence[str], streams: bool) -> None:
+    assert reads_like_a_stream(words) is streams
+
+
+def test_a_folder_is_a_stream_and_a_file_with_an_at_sign_is_itself(work: Path) -> None:
+    pictures(work / "folder", 1)
+    (work / "me@2").mkdir()
+    (work / "photo.jpg@3.npy").write_bytes(b"")
+    assert reads_like_a_stream(["folder"])
+    assert reads_like_a_stream(["me@2"])
+    assert not reads_like_a_stream(["photo.jpg@3.npy"])
+
+
+# ---- sources
+
+
+def test_each_frame_is_noted_when_it_is_pulled(work: Path) -> None:
+    (source,) = opened([str(video(work / "a.mp4", 5))])
+    before = time.perf_counter()
+    assert len(list(source)) == 5
+    assert (source.count, source.size, source.total, source.fps) == (5, (64, 48), 5, Fraction(30))
+    assert list(source.pulled) == sorted(source.pulled)
+    assert source.pulled[0] >= before
+    source.close()
+
+
+def test_a_limit_ends_a_source_and_is_its_total(work: Path) -> None:
+    (source,) = opened([str(video(work / "a.mp4", 5))], frames=2)
+    assert (source.total, len(list(source))) == (2, 2)
+    source.close()
+
+
+def test_pictures_between_videos_are_one_source_in_their_own_order(work: Path) -> None:
+    folder, film = pictures(work / "folder", 3), video(work / "a.mp4", 2)
+    sources = opened([str(folder / "2.png"), str(film), str(folder / "0.png")])
+    assert [source.reader.name for source in sources] == ["2 pictures", str(film)]
+    assert [Path(frame.source).name for frame in sources[0]] == ["2.png", "0.png"]
+    for source in sources:
+        source.close()
+
+
+def test_what_is_open_is_closed_when_a_later_source_is_none(work: Path) -> None:
+    film = video(work / "a.mp4", 2)
+    with pytest.raises(UsageError, match=r"no\.mp4"):
+        opened([str(film), "no.mp4"])
+    assert not [name for name in os.listdir("/proc/self/fd") if leads_to(name, film)]
+
+
+def leads_to(descriptor: str, path: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}") == str(path)
+    except OSError:
+        return False
+
+
+def test_depths_keep_their_mean_and_their_maximum_alone() -> None:
+    depths = Depths()
+    assert depths.mean is None
+    for depth in (1, 5, 0):
+        depths.append(depth)
+    assert (depths.mean, depths.most) == (2.0, 5)
+
+
+# ---- preparation
+
+
+@pytest.mark.parametrize("size", [(20, 30, 3), (64, 48, 3), (33, 47, 3), (16, 16, 3)])
+@pytest.mark.parametrize("color", ["RGB", "BGR"])
+@pytest.mark.parametrize("anchor", ["center", "top-left"])
+def test_the_operators_of_a_letterbox_are_the_preparation_bit_for_bit(
+    size: tuple[int, int, int], color: str, anchor: str
+) -> None:
+    values = {"size": [16, 24], "resize": "letterbox", "color": color, "anchor": anchor, "fill": [3, 200, 77]}
+    preparation = Preparation.from_dict(values)
+    steps = front_of(preparation)
+    assert not any(isinstance(step, Prepare) for step in steps)
+    pixels = np.random.default_rng(3).integers(0, 256, size, np.uint8)
+    picture = Image.from_array(pixels, "RGB")
+    for front in (Seq(*steps), Seq(*steps).optimized()):
+        with frame_context(picture):
+            made = np.asarray(front(picture))
+        np.testing.assert_array_equal(made.reshape(1, 3, 16, 24), preparation.prepare(picture.to_numpy()))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"resize": "fit"}, {"mean": [0.5]}, {"std": [0.5]}, {"scale": 1.0}, {"color": "GRAY"}, {"layout": "NHWC"},
+        {"interpolation": "area"}, {"dtype": "uint8"},
+    ],
+)  # fmt: skip
+def test_any_other_preparation_is_one_operator(changed: dict[str, object]) -> None:
+    values = {"size": [16, 24], "resize": "letterbox", "color": "RGB", **changed}
+    (step,) = front_of(Preparation.from_dict(values))
+    assert isinstance(step, Prepare)
+
+
+# ---- outputs
+
+
+def seen(value: int = 9, size: tuple[int, int] = (48, 64)) -> Seen:
+    return Seen({"kind": "classification", "classes": []}, np.full((*size, 3), value, np.uint8))
+
+
+def test_a_video_of_a_source_without_a_rate_has_25_frames_a_second(work: Path) -> None:
+    file = VideoFile(work / "out.mp4", None, force=False)
+    file.write(None, seen())
+    assert file._writer is not None
+    assert file._writer.fps == DEFAULT_FPS == 25
+    file.finish()
+    assert len(frames_in(work / "out.mp4")) == 1
+
+
+def test_without_a_frame_there_is_no_video(work: Path) -> None:
+    file = VideoFile(work / "out.mp4", Fraction(5), force=False)
+    file.finish()
+    file.discard()
+    assert list(work.iterdir()) == []
+
+
+def test_what_is_discarded_leaves_nothing(work: Path) -> None:
+    outputs = [VideoFile(work / "out.mp4", Fraction(5), force=False), PictureFiles(work / "found", force=False)]
+    lines = ResultLines(work / "out.jsonl", force=False)
+    for index in range(3):
+        for output in outputs:
+            output.write(Image.from_array(np.zeros((4, 4, 3), np.uint8), "RGB", f"p{index}.jpg"), seen())
+        lines.write("source", index, seen())
+    assert len([path for path in work.rglob("*") if path.is_file()]) == 5
+    for output in (*outputs, lines):
+        output.discard()
+    assert [path for path in work.rglob("*") if path.is_file()] == []
+
+
+def test_lines_are_whole_or_not_there(work: Path) -> None:
+    lines = ResultLines(work / "out.jsonl", force=False)
+    lines.write("a.mp4", 0, seen())
+    assert not (work / "out.jsonl").exists()
+    lines.finish()
+    (line,) = (work / "out.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"source": "a.mp4", "frame": 0, "result": {"kind": "classification", "classes": []}}
+    assert (work / "out.jsonl").stat().st_mode & 0o777 == 0o666 & ~umask()
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_pictures_of_the_same_name_do_not_write_over_each_other(work: Path) -> None:
+    files = PictureFiles(work / "found", force=False)
+    for folder in ("a", "b"):
+        files.write(Image.from_array(np.zeros((4, 4, 3), np.uint8), "RGB", f"{folder}/x.jpg"), seen())
+    assert sorted(path.name for path in (work / "found").iterdir()) == ["x-000001.png", "x.png"]
+
+
+@pytest.mark.parametrize(
+    ("save", "names"),
+    [
+        ("found", ["found/a.mp4", "found/pictures"]),
+        ("found/", ["found/a.mp4", "found/pictures"]),
+        ("{name}-out.mp4", ["a-out.mp4", "pictures-out.mp4"]),
+        ("{index}.mkv", ["0.mkv", "1.mkv"]),
+        ("all/{name}", ["all/a/a.mp4", "all/pictures"]),
+    ],
+)
+def test_every_source_has_a_place(work: Path, save: str, names: list[str]) -> None:
+    sources = opened([str(video(work / "a.mp4", 1)), str(pictures(work / "pictures", 2))])
+    made = outputs_of(save, sources, force=False, inputs=[])
+    assert [str(output.path) for output in made] == names
+    for source in sources:
+        source.close()
+
+
+# ---- signals
+
+
+def test_a_signal_waits_until_the_frame_is_written() -> None:
+    order: list[str] = []
+
+    def handle(number: int, _: object) -> None:
+        order.append(f"signal {number == signal.SIGTERM}")
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            written_while_a_signal_comes(order)
+        assert order == ["written", "signal True"]
+        assert caught.value.args == (signal.SIGTERM,)
+        assert signal.getsignal(signal.SIGTERM) is handle
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def written_while_a_signal_comes(order: list[str]) -> None:
+    with Interrupts() as interrupts:
+        with interrupts.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+            order.append("written")
+        order.append("never")
+
+
+def test_a_signal_between_two_frames_comes_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_signals_are_left_alone_outside_of_the_main_thread() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    found: list[object] = []
+
+    def elsewhere() -> None:
+        with Interrupts() as interrupts, interrupts.held():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [before]
