@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from axtool.runtime.op.operator import Operator
 
 OnFrame = Callable[[int, Any, Any], object]  # called with (stream_id, input, result)
+log = logging.getLogger("axtool")
+
 PATIENCE_S = 5.0  # how long `close` waits for what runs
 WORKERS_PER_CORE = 2
 
@@ -76,9 +82,13 @@ class Scheduler:
         num_workers: int | None = None,
         device_config: DeviceConfig | None = None,
     ) -> None:
-        _check_types(num_workers, device_config)
+        if device_config is not None and not isinstance(device_config, DeviceConfig):
+            raise TypeError(
+                f"device_config is a {type(device_config).__name__}, want a DeviceConfig: "
+                "DeviceConfig({'110m': BoardConfig(mvm_limitation=90)})"
+            )
         self._selector, self._device_config = devices, device_config
-        self._num_workers = None if num_workers is None else max(1, num_workers)
+        self._num_workers = None if num_workers is None else max(1, _whole(num_workers))
         self._lock = threading.Lock()  # of what is made once: cores, workers
         self._boards: Boards | None = None
         self._cores: Cores | None = None
@@ -137,6 +147,14 @@ class Scheduler:
             if self._cores is not None:
                 self._cores.close()
             self._gone.set()
+
+    def __del__(self) -> None:
+        """The cores of one that nobody closed, and nobody can close any more, are free again."""
+        boards = self.__dict__.get("_boards")
+        if boards is not None and self._closing is None:
+            names = ", ".join(device.name for device in boards.select(self._selector))
+            warnings.warn(f"a scheduler on {names} was never closed", ResourceWarning, source=self, stacklevel=1)
+            boards.release()
 
     def exec_model(
         self,
@@ -306,15 +324,15 @@ class Scheduler:
             if self._cores is None:
                 boards = Boards()
                 try:
-                    connections = [boards.connect(device.name) for device in boards.select(self._selector)]
+                    devices = boards.select(self._selector)
+                    connections = [boards.connect(device.name) for device in devices]
                 except BaseException:
                     boards.release()
                     raise
-                self._boards, self._cores = boards, Cores(connections, self._settings)
+                self._boards = boards
+                self._cores = Cores(connections, partial(_settings, self._device_config))
+                _warn_of_unknown_boards(self._device_config, devices)
         return self._cores
-
-    def _settings(self, info: DeviceInfo, model: DeviceModel) -> BoardConfig:
-        return resolve(info.board_model, scheduler=self._device_config, model=model.device_config)
 
     def _abandon(self) -> None:
         """In a forked child: threads and cores are the parent's."""
@@ -328,14 +346,24 @@ class Scheduler:
             self._cores.abandon(self.closed_error)
 
 
-def _check_types(num_workers: object, device_config: object) -> None:
-    if num_workers is not None and (isinstance(num_workers, bool) or not isinstance(num_workers, int)):
+def _whole(num_workers: object) -> int:
+    if isinstance(num_workers, bool) or not hasattr(num_workers, "__index__"):
         raise TypeError(f"num_workers is a {type(num_workers).__name__}, want a whole number")
-    if device_config is not None and not isinstance(device_config, DeviceConfig):
-        raise TypeError(
-            f"device_config is a {type(device_config).__name__}, want a DeviceConfig: "
-            "DeviceConfig({'110m': BoardConfig(mvm_limitation=90)})"
-        )
+    return index(num_workers)
+
+
+def _settings(scheduler: DeviceConfig | None, device: DeviceInfo, model: DeviceModel) -> BoardConfig:
+    return resolve(device.board_model, scheduler=scheduler, model=model.device_config)
+
+
+def _warn_of_unknown_boards(config: DeviceConfig | None, devices: Sequence[DeviceInfo]) -> None:
+    known = dict.fromkeys(device.board_model for device in devices)
+    unknown = () if config is None else config.unknown(known)
+    if unknown:
+        log.warning(
+            "device_config names %s, and the boards of this scheduler are %s: it changes nothing there",
+            ", ".join(unknown), ", ".join(known),
+        )  # fmt: skip
 
 
 def abandon_all() -> None:

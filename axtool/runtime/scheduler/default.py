@@ -70,9 +70,7 @@ def _made() -> Scheduler:
         old, generation = _default, machine.generation()
         if old is not None and not old.closed and _generation == generation:
             return old
-        if old is None:
-            atexit.register(close_default)
-        else:
+        if old is not None:
             old.close()  # or waits for who closes it: its cores are free afterwards
         _default, _generation = Scheduler(), generation
         return _default
@@ -94,4 +92,5 @@ def _in_child() -> None:
     abandon_all()
 
 
+atexit.register(close_default)
 os.register_at_fork(after_in_child=_in_child)

@@ -102,6 +102,16 @@ def _buffer(value: Given, info: TensorInfo, which: str, writes: bool) -> NDArray
     return np.frombuffer(mapped, info.dtype).reshape(info.shape)
 
 
+def _in_child() -> None:
+    """After a fork: a thread that read a file is not there any more."""
+    global _lock
+    _lock = Lock()
+    _models.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def _read(path: Path) -> DevicePart:
     from axtool.artefact import axm
     from axtool.runtime.op.load import sequence_of  # operators run on schedulers

@@ -83,7 +83,10 @@ class Workers:
                 worker.thread.join(max(0.0, end - time.monotonic()))
         while (task := self._taken()) is not None:
             self._call(task)
-        return not any(worker.thread.is_alive() for worker in self._workers if worker.thread is not here)
+        ended = not any(worker.thread.is_alive() for worker in self._workers if worker.thread is not here)
+        if ended:
+            self._begin = _nothing  # it knows the owner, which knows these workers
+        return ended
 
     def abandon(self) -> None:
         """In a forked child, which has none of the threads: nothing is left to wait for, and nothing to be called."""
@@ -102,7 +105,7 @@ class Workers:
             del self._idle[-1]  # no call between here and the last one, behind which Ctrl-C may strike
             self._coming = True
             worker.wake.release()
-        elif len(self._workers) < self.limit:
+        elif len(self._workers) < self.limit and not self.closed:  # `close` waits for those that there are
             self._grow(task)
 
     def _grow(self, task: Task | None) -> None:
@@ -160,3 +163,7 @@ class Workers:
             raise
         except BaseException:  # SystemExit too: this thread is needed again
             log.exception("a task of %s let an error out", self._name)
+
+
+def _nothing() -> None:
+    """What begins in a thread of closed workers: no thread does."""
