@@ -13,10 +13,10 @@ from urllib.parse import unquote, urlsplit
 from axtool.config import refuse_special
 from axtool.errors import EnvironmentFault, UsageError, nearest
 from axtool.inputs.images import is_image_name
+from axtool.runtime.cv.rates import MOST_FPS
 
 LIVE_SCHEMES = ("rtsp", "rtsps", "rtp", "rtmp", "rtmps", "srt", "udp", "tcp", "mjpeg")
 SCHEMES = (*LIVE_SCHEMES, "http", "https", "file")
-MOST_FPS = 1000  # a pace above is a slip of the pen
 
 _PACE = re.compile(r"(?P<place>.+)@(?P<pace>auto|\d+(?:\.\d+)?|\d+/\d+)", re.DOTALL)
 _CAMERA = re.compile(r"/dev/(?:video\d+|v4l/.+)")

@@ -10,10 +10,9 @@ import numpy as np
 
 from axtool.errors import EnvironmentFault, UsageError
 from axtool.runtime.cv.address import Address, Kind
+from axtool.runtime.cv.rates import MOST_FPS, exact_rate
 from axtool.runtime.cv.reader import Timed
 from axtool.runtime.image import ColorFormat, Image
-
-_MOST_DENOMINATOR = 1001  # OpenCV gives the rate as a float; 30000/1001 is the finest that is in use
 
 
 class Capture:
@@ -35,7 +34,7 @@ class Capture:
         if not self._capture.isOpened():
             raise _not_opened(address)
         rate = float(self._capture.get(cv2.CAP_PROP_FPS))
-        self.fps = Fraction(rate).limit_denominator(_MOST_DENOMINATOR) if np.isfinite(rate) and rate > 0 else None
+        self.fps = exact_rate(rate) if 0 < rate <= MOST_FPS else None  # OpenCV has it as a float
         count = self._capture.get(cv2.CAP_PROP_FRAME_COUNT)
         self.frame_count = int(count) if 0 < count < 1e12 and address.live is not True else None
         self.live = live if address.live is not None else self.frame_count is None

@@ -244,7 +244,7 @@ def _read(origin: Origin, feed: Feed, pace: Pace, notify: EventCallback, name: s
         notify(SourceEvent("failed", name, given, str(error)))
         raise
     if origin.damaged:
-        log.warning("%s: %s could not be decoded and were left out", name, plural(origin.damaged, "packet"))
+        log.warning("%s: %s left out that could not be decoded", name, plural(origin.damaged, "packet"))
     notify(SourceEvent("ended", name, given))
 
 

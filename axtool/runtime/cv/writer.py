@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import numpy as np
 
 from axtool.config import cannot_write, permissions_of_a_new_file, real_path, refuse_overwrite
 from axtool.errors import AxError, EnvironmentFault, UsageError, nearest
-from axtool.runtime.cv.address import MOST_FPS
+from axtool.runtime.cv.rates import exact_rate
 from axtool.runtime.image import ColorFormat, Image, Pixels
 
 SUFFIXES = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".avi": "avi"}
@@ -27,7 +26,6 @@ _OPTIONS = {
     "mpeg4": {"qscale": "3", "flags": "+qscale"},  # any number of CPUs
 }
 _MOST_SIDE = 16384  # of a frame of H.264
-_FINEST_RATE = 1001  # denominator of a rate that is given as a float: 29.97 is 30000/1001
 _BT709 = 1  # of FFmpeg's enumerations of colour spaces
 _LIMITED = 1  # of its ranges: 16 to 235
 
@@ -54,7 +52,7 @@ class VideoWriter:
         codec: str | None = None,
         inputs: Sequence[Path] = (),
     ) -> None:
-        self.path, self.fps, self.frames = Path(path), _exact(fps), 0
+        self.path, self.fps, self.frames = Path(path), exact_rate(fps), 0
         self._force, self._inputs = force, tuple(inputs)
         self._format = SUFFIXES.get(self.path.suffix.lower())
         if self._format is None:
@@ -181,16 +179,6 @@ class VideoWriter:
             f"the video cannot be written: {getattr(error, 'strerror', None) or error}", where=str(self.path),
             hint="try another suffix, a smaller size, or codec='mpeg4'", code="cannot-write",
         )  # fmt: skip
-
-
-def _exact(fps: int | float | Fraction) -> Fraction:
-    """A rate as a fraction. Raises ValueError for one that no video has."""
-    if isinstance(fps, bool) or not isinstance(fps, (int, float, Fraction)) or not math.isfinite(fps):
-        raise ValueError(f"fps is {fps!r}, want frames a second")
-    rate = Fraction(fps).limit_denominator(_FINEST_RATE) if isinstance(fps, float) else Fraction(fps)
-    if not 0 < rate <= MOST_FPS:
-        raise ValueError(f"fps is {fps!r}, want more than 0 and at most {MOST_FPS}")
-    return rate if max(rate.numerator, rate.denominator) < 1 << 31 else rate.limit_denominator(1_000_000)
 
 
 def _encoder(codec: str | None) -> str:
