@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -24,10 +24,15 @@ from axtool.target_schema import (
     LIMITS,
     ORIGINS,
     SCHEMA,
+    Section,
     TargetFile,
     fields_at,
     known_paths,
 )
+
+MOST_SHOWN = 200  # characters of a wrong value in its message
+
+_S = TypeVar("_S", bound=Section)
 
 
 def load_target(name_or_path: str | Path) -> Target:
@@ -55,7 +60,7 @@ def target_from_dict(values: Mapping[str, Any], where: str = "target") -> Target
     provenance = _stored_provenance(values.get("provenance", {}), faults)
     plain = unwrap(raw, "", provenance, faults)
     lists = take_limit_lists(plain, faults)
-    file = _validate(plain, faults)
+    file = validated(TargetFile, plain, faults, fields_at)
     faults += _cost_faults(plain.get("costs")) + _unknown("limits", plain.get("limits"), {**LIMITS, **LIMIT_LISTS})
     faults += _format_faults(plain.get("formats")) + _lone_faults(plain)
     faults += _optimization_faults(file)
@@ -168,15 +173,20 @@ def unwrap(value: object, path: str, provenance: dict[str, str], faults: list[st
     return value["value"]
 
 
-def _validate(plain: Any, faults: list[str]) -> TargetFile | None:
+def validated(
+    kind: type[_S], plain: Any, faults: list[str], fields_at: Callable[[Sequence[int | str]], Sequence[str]]
+) -> _S | None:
+    """The section that `plain` is, or None and its faults. `fields_at` gives the keys of the section at a place."""
     try:
-        return TargetFile.model_validate(plain)
+        return kind.model_validate(plain)
     except ValidationError as error:
-        faults += said_faults(error, fields_at)
-        return None
+        faults += _said_faults(error, fields_at)
+    except UnicodeEncodeError:  # pydantic cannot take it, and YAML can write it: "\ud800"
+        faults.append("a text holds half of a surrogate pair")
+    return None
 
 
-def said_faults(error: ValidationError, fields_at: Callable[[Sequence[int | str]], Sequence[str]]) -> list[str]:
+def _said_faults(error: ValidationError, fields_at: Callable[[Sequence[int | str]], Sequence[str]]) -> list[str]:
     """One line for each fault of a file: its dotted path and what is wrong. `fields_at` gives the keys of a section."""
     faults = []
     for item in error.errors(include_url=False):
@@ -186,9 +196,15 @@ def said_faults(error: ValidationError, fields_at: Callable[[Sequence[int | str]
         elif item["type"] == "missing":
             text = "missing"
         else:
-            text = f"{item['msg'].removeprefix('Value error, ')}, found {item['input']!r}"
+            text = f"{item['msg'].removeprefix('Value error, ')}, found {_shown(item['input'])}"
         faults.append(f"{path}: {text}")
     return faults
+
+
+def _shown(value: object) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def _cost_faults(costs: object) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,26 @@ def test_boards_of_the_environment_that_do_not_exist_are_refused_by_the_name_of_
     with pytest.raises(UsageError, match="AXTOOL_BOARDS") as caught:
         machine.devices()
     assert "did you mean metis-pcie" in caught.value.hint
+
+
+NASTY: tuple[Any, ...] = (
+    None, "", " ", 0, -1, 1e400, -1e400, float("nan"), 10**400, "1e999", "9" * 5000, "1GiB", [], [[]], {}, {"value": 1},
+    {"value": {"value": 1}, "from": "fact"}, {"value": 1, "from": ["fact"]}, {"value": 1, "from": "fact", "source": 4},
+    True, "\x00", "\ud800", b"x", ("a",), {1: 2}, "a" * 100_000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [*SAID, "name", "prefix", "description", "clocks_mhz", "runs", "link", "schema"])
+def test_no_value_of_any_key_ends_in_anything_but_a_board_or_its_faults(path: str) -> None:
+    for value in NASTY:
+        values = raw()
+        *sections, leaf = path.split(".")
+        place = values
+        for section in sections:
+            place = place[section]
+        place[leaf] = value
+        with suppress(UsageError):
+            board = board_from_dict(values)
+            assert 1 <= board.cores <= 1024
+            assert 0 < board.window_bytes <= board.memory_bytes
+            assert board.link.transfer_s(1) >= 0

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from axtool.config import package_dir, read_yaml
 from axtool.errors import UsageError, nearest, plural
-from axtool.target_file import list_targets, said_faults, unwrap
+from axtool.target_file import list_targets, unwrap, validated
 from axtool.target_schema import Bytes, BytesPerSecond, Count, Hertz, Section
 
 SCHEMA = "axtool.board/1"
 MOST_CORES = 1024  # of one board: each has a thread or two that waits for it
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Runs = Literal["here", "process"]
 Seconds = Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False, strict=True)]
 
@@ -73,8 +73,8 @@ class _BoardFile(Section):
     """A whole board file, without `schema`."""
 
     name: Name
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
-    chip: str = ""
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=40)]
+    chip: Annotated[str, Field(max_length=80)] = ""
     board_model: Name
     board_type: Name
     cores: Annotated[Count, Field(le=MOST_CORES)]
@@ -115,7 +115,7 @@ def board_from_dict(values: Mapping[str, Any], where: str = "board") -> Board:
         faults.append(f"schema: want {SCHEMA}, found {schema!r}")
     provenance: dict[str, str] = {}
     plain = unwrap(raw, "", provenance, faults)
-    file = _validated(plain, faults)
+    file = validated(_BoardFile, plain, faults, _fields_at)
     if file is not None:
         faults += _contradictions(file)
     if faults or file is None:
@@ -134,14 +134,6 @@ def board_from_dict(values: Mapping[str, Any], where: str = "board") -> Board:
 def _left_out(file: _BoardFile) -> list[str]:
     link = [f"link.{name}" for name in _LinkSection.model_fields if name not in file.link.model_fields_set]
     return [name for name in _BoardFile.model_fields if name not in file.model_fields_set] + link
-
-
-def _validated(plain: Any, faults: list[str]) -> _BoardFile | None:
-    try:
-        return _BoardFile.model_validate(plain)
-    except ValidationError as error:
-        faults += said_faults(error, _fields_at)
-        return None
 
 
 def _fields_at(loc: Sequence[int | str]) -> Sequence[str]:

@@ -65,8 +65,10 @@ class Context:
     def device_connect(self, device: int | str | None = None, num_sub_devices: int = 1) -> DeviceConnection:
         """Take `num_sub_devices` cores of a device, by index or name; of the first that has so many free by default.
 
-        Raises UnknownDevice, DevicesInUse, DeviceLost.
+        Raises UnknownDevice, DevicesInUse, DeviceLost, TypeError.
         """
+        if isinstance(num_sub_devices, bool) or not isinstance(num_sub_devices, int):
+            raise TypeError(f"num_sub_devices is a {type(num_sub_devices).__name__}, want a whole number")
         name = self._with_room(num_sub_devices) if device is None else self._one(device)
         return DeviceConnection(self, self.connect(name, num_sub_devices))
 
@@ -75,6 +77,11 @@ class Context:
         with self._lock:
             self._refuse_released()
         return Model(Path(path))
+
+    @property
+    def released(self) -> bool:
+        """Whether `release` was called."""
+        return self._released
 
     def release(self) -> None:
         """Close every connection and every instance that was made from this context. Idempotent."""
@@ -93,7 +100,7 @@ class Context:
         self.release()
 
     def _one(self, device: int | str) -> str:
-        found = self.select([device])
+        found = self.select(device)
         if len(found) != 1:
             raise UnknownDevice(f"want one device, {device!r} names {len(found)}", hint=listed(found))
         return found[0].name
@@ -163,6 +170,7 @@ class DeviceConnection:
     def __init__(self, context: Context, connection: Connection) -> None:
         self._context, self._connection = context, connection
         self._taken: dict[int, ModelInstance] = {}
+        self._closed = False
 
     @property
     def device(self) -> DeviceInfo:
@@ -175,8 +183,14 @@ class DeviceConnection:
     def load_model_instance(self, model: Model, *, settings: BoardConfig | None = None) -> ModelInstance:
         """Put a model on a core of this connection that has none.
 
-        Raises DevicesInUse when each has one, FitError, DeviceLost.
+        Raises DevicesInUse when each has one, FitError, DeviceLost, TypeError.
         """
+        if not isinstance(model, Model):
+            raise TypeError(f"model is a {type(model).__name__}, want what Context.load_model gives")
+        if settings is not None and not isinstance(settings, BoardConfig):
+            raise TypeError(f"settings is a {type(settings).__name__}, want a BoardConfig")
+        if self._closed or self._context.released:
+            raise DeviceLost("this connection is closed", where=self.device.name, hint="connect again")
         for core in self.cores:
             held = self._taken.get(core)
             if held is None or held.closed:
@@ -190,6 +204,7 @@ class DeviceConnection:
 
     def close(self) -> None:
         """Free the cores. Idempotent."""
+        self._closed = True
         self._context.disconnect(self._connection)
 
 

@@ -101,7 +101,9 @@ def make(boards: str | Sequence[str | Path] | None = None, *, realtime: bool = F
 
 
 def boards_of(boards: str | Sequence[str | Path]) -> list[Board]:
-    """The boards of a list such as AXTOOL_BOARDS holds. Raises UsageError."""
+    """The boards of a list such as AXTOOL_BOARDS holds. Raises UsageError, TypeError."""
+    if not isinstance(boards, (str, list, tuple)):
+        raise TypeError(f"boards is a {type(boards).__name__}, want a text such as 'metis-pcie*4', or a list")
     parts = boards.split(",") if isinstance(boards, str) else [str(part) for part in boards] or [""]
     found: list[Board] = []
     for part in parts:

@@ -49,6 +49,7 @@ class Wait:
         self._held = Lock()
         self._held.acquire()
         self._broken = False
+        self._stopping = Lock()
 
     def until(self, moment: float) -> bool:
         """Sleep until `time.perf_counter()` is `moment`; False as soon as `stop` has been called."""
@@ -62,6 +63,7 @@ class Wait:
 
     def stop(self) -> None:
         """Wake everybody who waits, now and later. Idempotent."""
-        if not self._broken:
-            self._broken = True
-            self._held.release()
+        with self._stopping:
+            if not self._broken:
+                self._broken = True
+                self._held.release()

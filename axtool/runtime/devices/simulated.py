@@ -78,7 +78,12 @@ class SimulatedDevice:
         """Break the board, or one core of it, for good: for tests of what stands above.
 
         It answers `after` further frames; the next one is lost while it runs (`mid_frame`), or before it begins.
+        Raises ValueError.
         """
+        if after < 0 or (core is not None and not 0 <= core < len(self._cores)):
+            raise ValueError(
+                f"{self.info.name} has no core {core}" if after >= 0 else f"after is {after}, want 0 or more"
+            )
         broken = self._cores if core is None else [self._cores[core]]
         fault = Fault(broken, after, mid_frame)
         for one in broken:
@@ -86,8 +91,12 @@ class SimulatedDevice:
         if not (after or mid_frame):
             fault.strike()
 
-    def lost(self, core: int | None = None) -> DeviceLost:
-        """What a run on a broken board raises."""
+    def lost(self, core: int | None = None, *, closed: bool = False) -> DeviceLost:
+        """What a run on a broken board raises, or on a core from which the model was taken."""
+        if closed:
+            return DeviceLost(
+                f"the model was taken off core {core} of {self.info.name}", hint="connect and load it again"
+            )
         which = self.info.name if core is None else f"core {core} of {self.info.name}"
         return DeviceLost(
             f"{which} does not answer any more", hint="the frame that was on it has no result; run it on another"
@@ -179,7 +188,7 @@ class SimulatedConnection:
             )
         place = self.device.core(core)
         if self._closed or place.dead:
-            raise self.device.lost(core)
+            raise self.device.lost(core, closed=not place.dead)
         board = self.device.board
         require_settings(settings, self.device.info.name, board.clocks_mhz, board.memory_bytes)
         if place.instance is not None:

@@ -57,13 +57,15 @@ class SimulatedInstance:
         fault = core.fault
         lost = fault is not None and fault.strikes()
         if core.dead or self._closed:
-            raise self._device.lost(core.index)
+            raise self._device.lost(core.index, closed=not core.dead)
         work.check(inputs)
         arrived = time.perf_counter()
         with core.computing:
             start = time.perf_counter()
             made = self._made(stage, work, inputs, outputs)
             busy = time.perf_counter() - start
+            if self._closed:
+                self._forget_stages()
         if self._device.realtime:
             start, busy = self._paced(work, arrived, busy, self._modelled[stage] or 0.0, broken=lost)
         if lost and fault is not None:
@@ -84,9 +86,14 @@ class SimulatedInstance:
         if self.core.instance is self:
             self.core.instance = None
         self._device.forget(self)
-        with self.core.computing:  # what computes right now still needs its memory
-            for stage in self._stages:
-                stage.session = None
+        if self.core.computing.acquire(blocking=False):  # else what computes right now does it when it is done
+            self._forget_stages()
+            self.core.computing.release()
+
+    def _forget_stages(self) -> None:
+        """Let go of the engines and their memory. The lock of the core's computing is held."""
+        for stage in self._stages:
+            stage.session = None
 
     def _made(
         self, index: int, work: _Stage, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None
@@ -96,7 +103,7 @@ class SimulatedInstance:
             kept = recording.outputs(self.model, index, inputs)
             return kept if outputs is None else private_copies(kept, outputs)
         if work.session is None:
-            raise self._device.lost(self.core.index)
+            raise self._device.lost(self.core.index, closed=True)
         return private_copies(work.run(inputs), work.outputs() if outputs is None else outputs)
 
     def _paced(self, work: _Stage, arrived: float, busy: float, frame_s: float, *, broken: bool) -> tuple[float, float]:
@@ -133,6 +140,8 @@ class _Stage:
         if len(inputs) != len(self._inputs):
             raise ValueError(f"the stage has {plural(len(self._inputs), 'input')}, got {plural(len(inputs), 'buffer')}")
         for (name, shape, dtype), array in zip(self._inputs, inputs, strict=True):
+            if not isinstance(array, np.ndarray):
+                raise ValueError(f"'{name}' is {dtype} {shape}, got {type(array).__name__}, no array")
             if array.shape != shape or array.dtype != dtype:
                 raise ValueError(f"'{name}' is {dtype} {shape}, got {array.dtype} {array.shape}")
 
