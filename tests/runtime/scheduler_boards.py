@@ -20,9 +20,9 @@ from axtool.runtime.scheduler import Scheduler
 FRAME = [np.zeros((1, 2, 2, 4), np.int8)]
 
 
-def model(key: str, allocation: int | str | None = None) -> DeviceModel:
+def model(key: str, allocation: int | str | None = None, batch: int | None = None) -> DeviceModel:
     """A model that a FakeBoard can run."""
-    return DeviceModel(key, f"{key}.axm", (), {}, core_allocation=allocation)
+    return DeviceModel(key, f"{key}.axm", (), {}, core_allocation=allocation, batch=batch)
 
 
 class FakeBoard:
@@ -155,6 +155,12 @@ class Held:
             self._begin(call)
         for _ in range(self.count):
             assert self._running.acquire(timeout=10), "fewer frames run at once"
+
+    def fill(self, call: Callable[[], Any], number: int) -> None:
+        """`number` threads more whose frames run."""
+        for _ in range(number):
+            self._begin(call)
+            assert self._running.acquire(timeout=10), "the frame does not run"
 
     def wait_for_a_core(self, scheduler: Scheduler, call: Callable[[], Any]) -> None:
         """One thread more, whose frame waits."""

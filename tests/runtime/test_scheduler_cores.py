@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -17,7 +18,7 @@ from axtool.errors import FitError
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import DeviceLost
 from axtool.runtime.scheduler import Scheduler, residency
-from axtool.runtime.scheduler.residency import PASSES
+from axtool.runtime.scheduler.residency import IN_A_ROW
 from axtool.runtime.scheduler.shares import shares
 from tests.runtime.scheduler_boards import FRAME, FakeBoard, FakeInstance, Held, at_once, boards, model
 
@@ -163,18 +164,47 @@ def test_frames_that_wait_for_one_core_come_in_their_order() -> None:
     assert order == ["a", "b", "c", "d"]
 
 
-def test_frames_of_the_model_on_a_core_pass_another_but_not_for_ever() -> None:
-    board, order = FakeBoard(cores=1), []
+@pytest.mark.parametrize("batch", [None, 1, 2, 5])
+@pytest.mark.parametrize("queue", [1, 2])
+def test_a_core_runs_as_many_frames_in_a_row_as_the_batch_of_its_model_while_another_waits(
+    batch: int | None, queue: int
+) -> None:
+    board, order, in_a_row = FakeBoard(cores=1, queue=queue), [], batch or IN_A_ROW
+    mine = model("a", batch=batch)
     with boards(board):
         scheduler = Scheduler()
         with Held(board, 1) as held:
-            held.start(1, partial(run, scheduler, A))
-            board.work = lambda instance: order.append(instance.model.key)
+            held.start(1, partial(run, scheduler, mine))
+            held.fill(partial(run, scheduler, mine), queue - 1)
+            board.work = _notes(order)
             held.wait_for_a_core(scheduler, partial(run, scheduler, B))
-            for _ in range(PASSES + 4):
-                held.wait_for_a_core(scheduler, partial(run, scheduler, A))
+            for _ in range(in_a_row + 4):
+                held.wait_for_a_core(scheduler, partial(run, scheduler, mine))
         scheduler.close()
-    assert order == ["a"] * PASSES + ["b"] + ["a"] * 4
+    assert order == ["a"] * in_a_row + ["b"] + ["a"] * 4
+    assert len(board.loads) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_larger_batch_switches_less_often_and_nobody_starves(seed: int) -> None:
+    """Two models with 12 threads each on one core that takes two frames at once: every frame ends."""
+    switches = {}
+    for batch in (1, 8):
+        board, rng = FakeBoard(cores=1, queue=2), random.Random(seed)
+        board.work = lambda instance: time.sleep(0.0003)
+        with boards(board):
+            scheduler = Scheduler()
+            kinds = [model("a", batch=batch), model("b", batch=batch)] * 12
+
+            def frames(own: DeviceModel, scheduler: Scheduler = scheduler) -> None:
+                for _ in range(20):
+                    run(scheduler, own)
+
+            rng.shuffle(kinds)
+            assert at_once(*[partial(frames, one) for one in kinds]) == [None] * 24
+            switches[batch] = scheduler.stats().switches
+            scheduler.close()
+    assert switches[8] < switches[1] / 2
 
 
 def test_a_core_that_dies_is_left_out_and_its_frame_runs_on_another(
@@ -308,6 +338,10 @@ def _dies_on(*cores: int) -> Callable[[FakeInstance], None]:
             raise DeviceLost(f"core {instance.core} is gone")
 
     return work
+
+
+def _notes(order: list[str]) -> Callable[[FakeInstance], None]:
+    return lambda instance: order.append(instance.model.key)
 
 
 def _refuses(key: str) -> Callable[[DeviceModel], None]:

@@ -21,7 +21,8 @@ class DeviceModel:
     """The device stages of one artefact. Two loads of the same file with the same options have the same `key`.
 
     `core_allocation`: None shares the cores equally, a number is that many of them, '50%' a share of what is left.
-    `batch`: how many frames `batch` hands to a core at once; it never changes the bits.
+    `batch`: how many frames of it a core runs in a row while frames of another model wait for the core; None leaves it
+    to the scheduler. It never changes the bits.
     """
 
     key: str
@@ -32,7 +33,7 @@ class DeviceModel:
     threads: int = 1
     isa: str = "auto"
     core_allocation: int | str | None = None
-    batch: int = 1
+    batch: int | None = None
     device_config: DeviceConfig | None = None
     _spare: dict[int, DeviceSession] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)

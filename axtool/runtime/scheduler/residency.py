@@ -18,7 +18,7 @@ from axtool.runtime.devices.seam import Connection, Instance
 from axtool.runtime.scheduler.shares import shares
 
 UNUSED_AFTER_S = 1.0  # a model that has run nothing for so long leaves its cores to one whose frames wait
-PASSES = 16  # frames of the model on a core that may pass one of another model: the core switches less often
+IN_A_ROW = 16  # frames of a model that a core runs while one of another model waits for it: see DeviceModel.batch
 
 
 class Core:
@@ -58,7 +58,7 @@ class Waiter:
 class Place:
     """A model in use: on a core, or with a frame that waits for one."""
 
-    __slots__ = ("idle", "lent", "limit", "model", "on", "queue")
+    __slots__ = ("idle", "in_a_row", "lent", "limit", "model", "on", "queue")
 
     def __init__(self, model: DeviceModel) -> None:
         self.model = model
@@ -66,6 +66,7 @@ class Place:
         self.idle: list[Core] = []  # those of them that run nothing; the last one rested shortest and is taken first
         self.queue: deque[Waiter] = deque()
         self.limit = 1  # its share
+        self.in_a_row = model.batch or IN_A_ROW
         self.lent: frozenset[Core] = frozenset()  # cores that it may take beyond its share, for a batch
 
 
@@ -194,7 +195,7 @@ class Residency:
         idle = [
             core
             for holder in self.places.values()
-            if holder is not place and (not holder.queue or passed >= PASSES)
+            if holder is not place and (not holder.queue or passed >= holder.in_a_row)
             for core in holder.idle
             if core in place.lent or self._yields(holder, place, unused_since)
         ]
@@ -215,7 +216,7 @@ class Residency:
     def _must_let_pass(self, place: Place) -> bool:
         """Whether a frame of another model waits for a core of this one and let enough frames go before."""
         return any(
-            other.queue and other.queue[0].passed >= PASSES and self._yields(place, other)
+            other.queue and other.queue[0].passed >= place.in_a_row and self._yields(place, other)
             for other in self.places.values()
         )
 
