@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -547,3 +550,64 @@ def test_an_exhausted_source_gives_no_frames(owner: PoolOwner) -> None:
 def test_a_single_operator_and_a_function_are_pipelines_too(owner: PoolOwner) -> None:
     assert list(stream(owner, [1], op.identity())) == [(1, 1)]
     assert list(stream(owner, [1], lambda x: x + 1)) == [(1, 2)]  # type: ignore[arg-type]
+
+
+def test_an_operator_with_a_memory_on_both_sides_of_a_split_is_refused(owner: PoolOwner) -> None:
+    counter = Counting(name="counter")
+    pipeline = op.seq(counter, op.identity(name="here"), counter)
+    with pytest.raises(ValueError, match="Counting 'counter' remembers what it sees and is used before"):
+        stream(owner, [1], pipeline, split_at="here")
+    assert [result for _, result in stream(owner, [1], pipeline)] == [((1, 1), 2)]
+
+
+def test_a_stream_that_is_forgotten_is_left(owner: PoolOwner) -> None:
+    pipeline = op.seq(Counting())
+    frames = stream(owner, iter(int, 1), pipeline)
+    next(frames)
+    del frames
+    assert not owner.closers
+    next(stream(owner, range(3), pipeline))
+
+
+@pytest.mark.parametrize("window", [None, 1])
+@pytest.mark.parametrize("fault", ["operator", "source", "callback", "none"])
+def test_frames_results_and_errors_are_let_go_without_the_garbage_collector(
+    owner: PoolOwner, window: int | None, fault: str
+) -> None:
+    class Picture:
+        """Something that says when it is let go."""
+
+        def __init__(self) -> None:
+            weakref.finalize(self, gone.append, 1)
+
+    gone: list[int] = []
+
+    def raises(kind: str) -> None:
+        if kind == fault:
+            raise LookupError(kind)
+
+    def source() -> Iterator[Picture]:
+        for _ in range(5):
+            yield Picture()
+        raises("source")
+
+    def work(picture: Picture) -> Picture:
+        if len(gone) >= 3:
+            raises("operator")
+        return picture
+
+    def run() -> None:
+        shown = (lambda _: raises("callback")) if fault == "callback" else None
+        with contextlib.suppress(LookupError, RuntimeError):
+            for _ in stream(owner, source(), op.seq(work), max_in_flight=window, frame_callback=shown):
+                pass
+
+    gc.disable()
+    try:
+        run()
+        until = time.monotonic() + WAIT_S
+        while fault == "none" and len(gone) < 5 and time.monotonic() < until:
+            time.sleep(0.001)  # a thread of the pool lets its last one go when it turns to the next task
+        assert len(gone) >= (5 if fault in ("none", "source") else 1)
+    finally:
+        gc.enable()

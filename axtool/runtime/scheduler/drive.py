@@ -94,12 +94,12 @@ def in_the_pool(owner: Owner, feed: Feed, work: Work, window: int) -> Frames:
                 del frame, given
             elif not len(flow):
                 break
-            elif room:
-                if flow.done_within(LOOK_S):
-                    yield flow.oldest()
-            else:
+            elif not room or flow.done_within(LOOK_S):
                 yield flow.oldest()
     finally:
         flow.leave()
     if failed is not None:
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed  # its traceback holds this generator, which would hold it for ever

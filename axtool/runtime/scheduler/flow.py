@@ -41,9 +41,13 @@ class Frame:
         context.run(_begin, index, given)
 
     def result(self) -> Any:
-        """What the last step returned. Raises what went wrong instead."""
-        if self.error is not None:
-            raise self.error
+        """What the last step returned. Raises what went wrong instead, once."""
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this call, which would hold it for ever
         return self.values[0] if len(self.values) == 1 else Unpacked(self.values)
 
 

@@ -83,7 +83,7 @@ def with_callback(owner: Owner, streams: Iterable[Iterable[Any]], callback: Call
         threads.join(PATIENCE_S)
         raise
     if errors:
-        raise errors[0]
+        raise errors.pop(0)
 
 
 def _turns(streams: Sequence[Iterable[Any]]) -> Triples:
@@ -110,7 +110,7 @@ def _turns(streams: Sequence[Iterable[Any]]) -> Triples:
             pairs.close()
             _close(streams[index])  # one that was never begun, too
     if errors:
-        raise errors[0]
+        raise errors.pop(0)
 
 
 def _arrivals(owner: Owner, streams: Sequence[Iterable[Any]]) -> Triples:
@@ -140,7 +140,10 @@ def _arrivals(owner: Owner, streams: Sequence[Iterable[Any]]) -> Triples:
         while running:
             index, pair, error = arrived.get()
             if error is not None:
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback holds this generator, which would hold it for ever
             if pair is None:
                 running -= 1
                 yield index, None, None

@@ -7,10 +7,10 @@ is one span; every other step takes frames as they come, from several threads.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from axtool.errors import UsageError, nearest
@@ -24,8 +24,8 @@ Step = Callable[..., Any]
 Span = tuple[int, int]  # the first and the last step that belong together
 
 _OPENED: ContextVar[tuple[bool, ...]] = ContextVar("opened", default=())  # of the sequences around a step
-_live: dict[int, Operator] = {}  # operators with a memory of their own that a stream is using, by id
-_live_lock = Lock()
+_live: dict[int, Claim] = {}  # which stream is using an operator with a memory of its own, by the operator's id
+os.register_at_fork(after_in_child=_live.clear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +59,10 @@ def route_of(pipeline: Operator) -> Route:
 
 def split(pipeline: Operator, name: str) -> tuple[Operator, Operator]:
     """What comes up to and with the step of a name, and what comes behind it. Raises ValueError for another name."""
-    steps = pipeline.operators if isinstance(pipeline, Seq) else (pipeline,)
+    steps = pipeline.operators if type(pipeline) is Seq else (pipeline,)
     places = [at for at, step in enumerate(steps) if name and step.name == name]
     if len(places) == 1:
-        return Seq(*steps[: places[0] + 1]), Seq(*steps[places[0] + 1 :])
+        return _split_behind(places[0], steps)
     if places:
         raise ValueError(f"split_at: {len(places)} operators are named '{name}'; give each a name of its own")
     for step in steps:
@@ -74,6 +74,19 @@ def split(pipeline: Operator, name: str) -> tuple[Operator, Operator]:
     names = list(dict.fromkeys(step.name for step in steps if step.name))
     hint = nearest(name, names) if names else "none of its operators has a name; give one with name="
     raise ValueError(f"split_at: the pipeline has no operator named '{name}'; {hint}")
+
+
+def _split_behind(at: int, steps: Sequence[Operator]) -> tuple[Operator, Operator]:
+    """Raises ValueError where an operator with a memory is on both sides: two threads would call it at once."""
+    first, rest = Seq(*steps[: at + 1]), Seq(*steps[at + 1 :])
+    before = {id(inner) for inner in walk(first) if inner.stateful}
+    for inner in walk(rest):
+        if id(inner) in before:
+            raise ValueError(
+                f"split_at: {type(inner).__name__}{_quoted(inner.name)} remembers what it sees and is used before "
+                f"and behind '{steps[at].name}'; make two of it, or split elsewhere"
+            )
+    return first, rest
 
 
 class Claim:
@@ -88,23 +101,27 @@ class Claim:
     def check(self) -> None:
         """Raise now what entering would raise."""
         for operator in self._operators:
-            if id(operator) in _live:
-                name = f" '{operator.name}'" if operator.name else ""
+            if _live.get(id(operator), self) is not self:
                 raise SharedMemory(
-                    f"{type(operator).__name__}{name} keeps a memory of the frames that it has seen, and "
-                    "another stream is using it",
+                    f"{type(operator).__name__}{_quoted(operator.name)} keeps a memory of the frames that it has seen, "
+                    "and another stream is using it",
                     hint="give each stream a pipeline of its own: pipeline.copy(); or say in its class that it keeps "
                     "none: stateful = False",
                 )
 
     def __enter__(self) -> None:
-        with _live_lock:
+        for operator in self._operators:
+            _live.setdefault(id(operator), self)
+        try:
             self.check()
-            _live.update((id(operator), operator) for operator in self._operators)
+        except SharedMemory:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         for operator in self._operators:
-            _live.pop(id(operator), None)
+            if _live.get(id(operator)) is self:
+                del _live[id(operator)]
 
 
 class SharedMemory(UsageError, ValueError):
@@ -144,6 +161,10 @@ def _joined(spans: Iterator[Span]) -> Iterator[Span]:
             now = (first, last)
     if now is not None:
         yield now
+
+
+def _quoted(name: str) -> str:
+    return f" '{name}'" if name else ""
 
 
 def _open(*values: Any) -> Unpacked:
