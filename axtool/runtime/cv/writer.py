@@ -133,7 +133,9 @@ class VideoWriter:
 
     def _open(self, width: int, height: int) -> None:
         import av
+        from av.video.reformatter import VideoReformatter
 
+        self._reformatter = VideoReformatter()  # kept: a new one for each frame takes twice as long as its work
         try:
             handle, self._temporary = tempfile.mkstemp(
                 prefix=".axtool-", suffix=self.path.suffix, dir=real_path(self.path).parent
@@ -154,9 +156,8 @@ class VideoWriter:
     def _encode(self, pixels: Pixels) -> None:
         import av
 
-        frame = av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(
-            format="yuv420p", dst_colorspace=_BT709, dst_color_range=_LIMITED
-        )
+        given = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+        frame = self._reformatter.reformat(given, format="yuv420p", dst_colorspace=_BT709, dst_color_range=_LIMITED)
         frame.pts, frame.time_base = self.frames, 1 / self.fps
         self._mux(frame)
 
