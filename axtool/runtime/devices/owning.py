@@ -39,6 +39,11 @@ def board_lost(name: str, core: int | None = None, how: str = "") -> DeviceLost:
     )
 
 
+def taken_off(name: str, core: int) -> DeviceLost:
+    """What a run or a load raises on a core that its connection, or the model on it, no longer has."""
+    return DeviceLost(f"the model was taken off core {core} of {name}", hint="connect and load it again")
+
+
 class Owners:
     """Cores, each with one owner at a time or dead for good, and the bytes that models hold. Safe to use from several
     threads.

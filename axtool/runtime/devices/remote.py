@@ -23,7 +23,7 @@ from axtool.runtime.devices.board_process import END_S, BoardGone, BoardProcess,
 from axtool.runtime.devices.boards import Board
 from axtool.runtime.devices.layout import Bytes, Layout, Pace, buffers, letters, pack
 from axtool.runtime.devices.model import DeviceModel
-from axtool.runtime.devices.owning import Fault, Owners, board_lost, described
+from axtool.runtime.devices.owning import Fault, Owners, board_lost, described, taken_off
 from axtool.runtime.devices.replay import Recording
 from axtool.runtime.devices.seam import Buffer, DeviceInfo, DeviceLost, FrameReport, private_copies
 from axtool.runtime.devices.settings import require_settings
@@ -124,7 +124,9 @@ class RemoteDevice:
         self.owners.bury()
 
     def lost(self, core: int | None = None) -> DeviceLost:
-        """What a run on a broken board raises."""
+        """What a run on a broken board raises, or on a core from which the model was taken."""
+        if core is not None and not self.owners.is_dead(core):
+            return taken_off(self.name, core)
         return board_lost(self.name, core, self._how)
 
     def _cut(self, core: int) -> None:

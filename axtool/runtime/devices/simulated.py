@@ -16,6 +16,7 @@ from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import modelled
 from axtool.runtime.devices.boards import Board
 from axtool.runtime.devices.model import DeviceModel
+from axtool.runtime.devices.owning import board_lost, taken_off
 from axtool.runtime.devices.pacing import Lane
 from axtool.runtime.devices.replay import Recording
 from axtool.runtime.devices.seam import DeviceInfo, DeviceLost, DevicesInUse
@@ -91,16 +92,11 @@ class SimulatedDevice:
         if not (after or mid_frame):
             fault.strike()
 
-    def lost(self, core: int | None = None, *, closed: bool = False) -> DeviceLost:
+    def lost(self, core: int | None = None) -> DeviceLost:
         """What a run on a broken board raises, or on a core from which the model was taken."""
-        if closed:
-            return DeviceLost(
-                f"the model was taken off core {core} of {self.info.name}", hint="connect and load it again"
-            )
-        which = self.info.name if core is None else f"core {core} of {self.info.name}"
-        return DeviceLost(
-            f"{which} does not answer any more", hint="the frame that was on it has no result; run it on another"
-        )
+        if core is not None and not self._cores[core].dead:
+            return taken_off(self.info.name, core)
+        return board_lost(self.info.name, core)
 
     def vanish(self) -> None:
         """Every core is gone, as if the board had been pulled out; whoever is connected finds out."""
@@ -188,7 +184,7 @@ class SimulatedConnection:
             )
         place = self.device.core(core)
         if self._closed or place.dead:
-            raise self.device.lost(core, closed=not place.dead)
+            raise self.device.lost(core)
         board = self.device.board
         require_settings(settings, self.device.info.name, board.clocks_mhz, board.memory_bytes)
         if place.instance is not None:

@@ -57,7 +57,7 @@ class SimulatedInstance:
         fault = core.fault
         lost = fault is not None and fault.strikes()
         if core.dead or self._closed:
-            raise self._device.lost(core.index, closed=not core.dead)
+            raise self._device.lost(core.index)
         work.check(inputs)
         arrived = time.perf_counter()
         with core.computing:
@@ -103,7 +103,7 @@ class SimulatedInstance:
             kept = recording.outputs(self.model, index, inputs)
             return kept if outputs is None else private_copies(kept, outputs)
         if work.session is None:
-            raise self._device.lost(self.core.index, closed=True)
+            raise self._device.lost(self.core.index)
         return private_copies(work.run(inputs), work.outputs() if outputs is None else outputs)
 
     def _paced(self, work: _Stage, arrived: float, busy: float, frame_s: float, *, broken: bool) -> tuple[float, float]:
