@@ -10,7 +10,7 @@ JOBS ?= 2
 TORCH ?= torch
 BENCH ?=
 
-.PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-postamble bench-quantizers \
+.PHONY: help demo test test-slow test-arm test-haswell lint format bench bench-postamble bench-stream bench-quantizers \
 	bench-quantizers-peers validation docs pictures clean
 
 help:  ## list the targets
@@ -63,6 +63,9 @@ bench: $(DEV)  ## engine speed against onnxruntime, as ratios
 
 bench-postamble: $(DEV)  ## postamble kernels against the path that they replace, and against memcpy
 	$(BIN)/python -m benchmarks.postamble $(BENCH)
+
+bench-stream: $(DEV)  ## streams over 1, 4 and 16 paced cores, and the host's part of a frame; needs a quiet machine
+	$(BIN)/python -m benchmarks.stream $(BENCH)
 
 bench-quantizers: $(DEV)  ## int8 accuracy and cost of quantizers; BENCH="--models ppocr-rec --keep results.json"
 	$(BIN)/python -m benchmarks.quantizers $(BENCH)
