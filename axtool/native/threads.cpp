@@ -65,6 +65,15 @@ void Team::run(const std::function<void(int)> &body) {
   for (inside_.fetch_or(kClosed); inside_.load() != kClosed; seen = left_.now()) left_.wait_past(seen);
 }
 
+void Hands::run(const std::function<void(int)> &body) const {
+  if (!shared_) return body(0);
+  const std::unique_lock<std::mutex> mine(shared_->taken, std::try_to_lock);
+  if (mine.owns_lock())
+    shared_->team.run(body);
+  else
+    body(0);
+}
+
 Claims::Claims(std::vector<int> pieces_of_steps, int workers) : counts_(std::move(pieces_of_steps)), workers_(workers) {
   for (int count : counts_) first_.push_back(total_), total_ += size_t(count);
   claimed_.reset(new std::atomic<bool>[total_]);

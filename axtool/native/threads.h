@@ -47,6 +47,23 @@ class Team {
   std::vector<std::thread> threads_;
 };
 
+// A team that callers on any threads share: one of them has it at a time. Who comes while it is taken, or where there is
+// none, does the work alone; so `body` takes pieces until none is left, and nobody waits for another's.
+class Hands {
+ public:
+  explicit Hands(int threads) : shared_(threads > 1 ? std::make_unique<Shared>(threads) : nullptr) {}
+  int size() const { return shared_ ? shared_->team.size() : 1; }
+  void run(const std::function<void(int)> &body) const;
+
+ private:
+  struct Shared {
+    explicit Shared(int threads) : team(threads) {}
+    Team team;
+    std::mutex taken;
+  };
+  std::unique_ptr<Shared> shared_;
+};
+
 // The pieces of every step of a schedule, each to be claimed once in a run.
 class Claims {
  public:

@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
-#include <mutex>
 #include <string>
 
 #include "mac/mac.h"
 #include "postamble/labels.h"
+#include "postamble/source.h"
 #include "threads.h"
 
 namespace nb = nanobind;
@@ -35,16 +34,14 @@ static const LabelLoops &labels_of(const std::string &backend) {
 
 struct BoundLabels {
   const LabelLoops &loops;
-  std::unique_ptr<Team> team;
-  std::mutex running;  // the team's threads serve one call at a time
+  Hands hands;
 };
 
 static void make(BoundLabels *self, const std::string &backend, int threads) {
-  if (threads < 1 || threads > 256) throw nb::value_error("threads: want 1 to 256");
-  new (self) BoundLabels{labels_of(backend), threads > 1 ? std::make_unique<Team>(threads) : nullptr, {}};
+  new (self) BoundLabels{labels_of(backend), Hands(checked_threads(threads))};
 }
 
-static void run(BoundLabels &self, const Bytes &x, int64_t factor, const Labels &out) {
+static void run(const BoundLabels &self, const Bytes &x, int64_t factor, const Labels &out) {
   const size_t h = x.shape(0), w = x.shape(1), c = x.shape(2);
   if (h == 0 || w == 0 || c == 0 || c > 32767) throw nb::value_error("x: want pixels of 1 to 32767 channels");
   if (c > 1 && x.stride(2) != 1) throw nb::value_error("x: the bytes of a pixel must follow each other");
@@ -53,13 +50,12 @@ static void run(BoundLabels &self, const Bytes &x, int64_t factor, const Labels 
     throw nb::value_error("out: want (h * factor, w * factor)");
   const Pixels pixels = {x.data(), int64_t(h), int64_t(w), int64_t(c), x.stride(0), x.stride(1)};
   nb::gil_scoped_release free_threads;
-  const std::lock_guard<std::mutex> one_at_a_time(self.running);
   const int64_t bands = pixels.h + 1;
-  if (!self.team) return self.loops.labels(pixels, factor, 0, bands, out.data());
+  if (self.hands.size() == 1) return self.loops.labels(pixels, factor, 0, bands, out.data());
   // Two parts for each thread: the rows that two parts share are prepared by both, so there must not be many.
-  const int64_t parts = std::min(bands, int64_t(2 * self.team->size()));
+  const int64_t parts = std::min(bands, int64_t(2 * self.hands.size()));
   std::atomic<int64_t> next{0};
-  self.team->run([&](int) {
+  self.hands.run([&](int) {
     for (int64_t part; (part = next.fetch_add(1)) < parts;)
       self.loops.labels(pixels, factor, part * bands / parts, (part + 1) * bands / parts, out.data());
   });

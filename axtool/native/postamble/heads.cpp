@@ -36,10 +36,7 @@ static const HeadLoops *loops_of(const std::string &backend) {
   throw std::invalid_argument("backend '" + backend + "' does not exist on this CPU; there are " + names);
 }
 
-Heads::Heads(const std::string &backend, int threads) : loops_(loops_of(backend)) {
-  want(threads >= 1 && threads <= 256, "threads: want 1 to 256");
-  if (threads > 1) team_ = std::make_unique<Team>(threads);
-}
+Heads::Heads(const std::string &backend, int threads) : loops_(loops_of(backend)), hands_(checked_threads(threads)) {}
 
 void Heads::add_source(const Source &s) {
   checked(s);
@@ -88,15 +85,11 @@ void Heads::row(int64_t task, const std::vector<const int8_t *> &sources, const 
                 targets[s.target] + s.offset + y * from.cols * s.pixel_step);
 }
 
-void Heads::run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets) {
+void Heads::run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets) const {
   const int64_t tasks = int64_t(tasks_.size());
-  if (!team_) {
-    for (int64_t task = 0; task < tasks; ++task) row(task, sources, targets);
-    return;
-  }
   constexpr int64_t rows_at_once = 4;
   std::atomic<int64_t> next{0};
-  team_->run([&](int) {
+  hands_.run([&](int) {
     for (int64_t from; (from = next.fetch_add(rows_at_once)) < tasks;)
       for (int64_t task = from; task < std::min(from + rows_at_once, tasks); ++task) row(task, sources, targets);
   });

@@ -2,7 +2,6 @@
 // Meaning: axtool/runtime/mega/strips.py, which the same rows give to NumPy; the bits are the same on every CPU.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,7 +46,7 @@ class Heads {
   void add_source(const Source &source);
   void add_target(int64_t floats);
   void add_strip(Strip strip);  // throws std::invalid_argument for what would leave a source, a target or a table
-  void run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets);  // one thread at a time
+  void run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets) const;  // from any thread
 
   const std::vector<Source> &sources() const { return sources_; }
   const std::vector<int64_t> &targets() const { return targets_; }
@@ -61,7 +60,7 @@ class Heads {
   std::vector<int64_t> targets_;
   std::vector<std::vector<Strip>> strips_;             // by source: a row is written by all while it is in the cache
   std::vector<std::pair<int64_t, int64_t>> tasks_;     // (source, row)
-  std::unique_ptr<Team> team_;
+  Hands hands_;
 };
 
 }  // namespace axtool::postamble

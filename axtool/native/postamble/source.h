@@ -22,6 +22,11 @@ inline void want(bool holds, const char *what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
+inline int checked_threads(int threads) {
+  want(threads >= 1 && threads <= 256, "threads: want 1 to 256");
+  return threads;
+}
+
 constexpr int64_t kMostSide = int64_t(1) << 24;  // of a buffer: sums and products of sides stay far inside 64 bits
 
 // Throws std::invalid_argument for sizes that no buffer has, or padding that does not fit.

@@ -60,10 +60,7 @@ static bool asks_for_grid(const ByteFunctions &f) {
                      [](ByteKind kind) { return kind == ByteKind::grid_x || kind == ByteKind::grid_y; });
 }
 
-Steps::Steps(const std::string &backend, int threads) : loops_(loops_of(backend)) {
-  want(threads >= 1 && threads <= 256, "threads: want 1 to 256");
-  if (threads > 1) team_ = std::make_unique<Team>(threads);
-}
+Steps::Steps(const std::string &backend, int threads) : loops_(loops_of(backend)), hands_(checked_threads(threads)) {}
 
 void Steps::add_source(const Source &s) { sources_.push_back(checked(s)); }
 
@@ -122,9 +119,14 @@ void Steps::schedule(bool box, size_t step, int64_t source, int64_t pixel) {
   const Source &from = sources_[size_t(source)];
   if (groups_.empty() || groups_.back().rows != from.rows || groups_.back().cols != from.cols)
     groups_.push_back({{}, from.rows, from.cols, kTilePixels});
-  groups_.back().steps.push_back({box, step});
-  if (pixel != 1) groups_.back().tile = few;
-  tasks_.clear();
+  Group &group = groups_.back();
+  group.steps.push_back({box, step});
+  if (pixel != 1) group.tile = few;
+  const size_t last = groups_.size() - 1;
+  while (!tasks_.empty() && tasks_.back().group == last) tasks_.pop_back();
+  const int64_t pixels = group.rows * group.cols;
+  for (int64_t first = 0; first < pixels; first += group.tile)
+    tasks_.push_back({last, first, std::min(group.tile, pixels - first)});
 }
 
 // body(line, its first pixel) for the stretches of a tile that lie in a line: rows, or all of it without padding.
@@ -188,19 +190,10 @@ void Steps::tile(const Task &task, const Frame &frame) const {
       map(maps_[index], task.first, task.count, frame);
 }
 
-void Steps::run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets) {
-  if (tasks_.empty())
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      const int64_t pixels = groups_[g].rows * groups_[g].cols, size = groups_[g].tile;
-      for (int64_t first = 0; first < pixels; first += size) tasks_.push_back({g, first, std::min(size, pixels - first)});
-    }
+void Steps::run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets) const {
   const Frame frame = {sources, targets};
-  if (!team_) {
-    for (const Task &task : tasks_) tile(task, frame);
-    return;
-  }
   std::atomic<size_t> next{0};
-  team_->run([&](int) {
+  hands_.run([&](int) {
     for (size_t task; (task = next.fetch_add(1)) < tasks_.size();) tile(tasks_[task], frame);
   });
 }

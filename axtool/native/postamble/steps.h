@@ -1,7 +1,6 @@
 // Split heads: what is done with every device buffer of a frame, in tiles of pixels that threads share.
 // Meaning: axtool/runtime/mega/byte_steps.py, which gives the same steps to NumPy; the bits are the same on every CPU.
 #pragma once
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,7 +49,7 @@ class Steps {
   void add_target(int64_t floats);
   void add(MapStep step);  // these throw std::invalid_argument for what would leave a source, a target or a table
   void add(BoxStep step);
-  void run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets);  // one thread at a time
+  void run(const std::vector<const int8_t *> &sources, const std::vector<float *> &targets) const;  // from any thread
 
   const std::vector<Source> &sources() const { return sources_; }
   const std::vector<int64_t> &targets() const { return targets_; }
@@ -84,8 +83,8 @@ class Steps {
   std::vector<MapStep> maps_;
   std::vector<BoxStep> boxes_;
   std::vector<Group> groups_;
-  std::vector<Task> tasks_;  // made by the first run
-  std::unique_ptr<Team> team_;
+  std::vector<Task> tasks_;
+  Hands hands_;
 };
 
 }  // namespace axtool::postamble
