@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,15 @@ def _words_go_where_they_went() -> Iterator[None]:
     yield
     logger.handlers[:], logger.propagate = handlers, propagate
     logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def _boards_are_free_again() -> Iterator[None]:
+    """A pipeline outside of any block leaves the process default connected: the next test may want its boards."""
+    yield
+    default = sys.modules.get("axtool.runtime.scheduler.default")
+    if default is not None:  # else no pipeline ran
+        default.close_default()
 
 
 @pytest.fixture

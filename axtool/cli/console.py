@@ -81,7 +81,7 @@ class Progress:
         if self._bar is not None:
             self._bar.remove_task(self._task)  # a task of its own: the pace of one step says nothing of the next
             self._task = self._bar.add_task(name, total=None, counted="")
-        self._name, self._tenth = name, -1
+        self._name, self._tenth, self._told_s = name, -1, self._since
 
     @property
     def elapsed_s(self) -> float:

@@ -8,7 +8,7 @@ import typer
 from axtool.cli import options as o
 from axtool.cli import postamble as p
 from axtool.cli import stream_options as s
-from axtool.cli.console import Force, Json, Quiet, Verbose, emit, say, set_up
+from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
 from axtool.cli.run_stream import run_stream
 from axtool.errors import UsageError
 from axtool.legible import legible_values
@@ -115,12 +115,18 @@ def run_command(
         show_stats, frames, devices, boards, realtime, replay_from or replay, workers, max_in_flight, order, trace
     )  # fmt: skip
     if streams.given or reads_like_a_stream(items):
-        run_stream(
-            model, items, streams,
-            prepare=prepare, preprocess=preprocess, engine=engine, threads=threads, isa=isa,
-            postamble=None if postamble is None else p.postamble_of(postamble),
-            save=save, lines=out, force=force, as_json=as_json, quiet=quiet, verbose=verbose,
-        )  # fmt: skip
+        from axtool.runtime.streams.axm import stream_axm
+
+        kernel = None if postamble is None else p.postamble_of(postamble)
+        with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+            run_stream(
+                str(model), streams,
+                lambda options, wanted, told: stream_axm(
+                    model, items, options, wanted, told=told, prepare=prepare, preprocess=preprocess,
+                    postamble=kernel, engine=engine, threads=threads, isa=isa,
+                ),
+                progress=progress, save=save, lines=out, force=force, as_json=as_json, quiet=quiet,
+            )  # fmt: skip
         return
     files = [model, *(Path(item.rsplit("=", 1)[-1]) for item in items)]
     picture = None if save is None else Path(save)

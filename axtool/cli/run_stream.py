@@ -1,7 +1,7 @@
-"""`axtool run` over videos, cameras and folders: parse, run, print. Ctrl-C ends the run and its result is printed."""
+"""Streams of `axtool run` and `axzoo run`: run, print. Ctrl-C ends the run, and its result is printed."""
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,49 +14,42 @@ from axtool.errors import Exit
 from axtool.legible import legible_values
 
 if TYPE_CHECKING:
-    from axtool.runtime.postamble import Postamble
+    from axtool.runtime.streams.axm import Wanted
+    from axtool.runtime.streams.run import StreamOptions, StreamRun, Told
+
+    Work = Callable[[StreamOptions, Wanted, Told], StreamRun]
 
 ORDERS = ("as_available", "round_robin")
 
 
 def run_stream(
-    model: Path,
-    items: Sequence[str],
+    model: str,
     words: StreamWords,
+    work: "Work",
     *,
-    prepare: Callable[[Any], Any],
-    preprocess: str | None,
-    postamble: "Postamble | None",
-    engine: str,
-    threads: int,
-    isa: str,
-    save: str | None,
-    lines: Path | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
+    progress: Progress,
+    save: str | None = None,
+    lines: Path | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Run and print. Raises SystemExit with the code of the signal where one ended the run."""
+    """Do the work and print it. Raises SystemExit with the code of the signal where one ended the run."""
     from axtool.config import write_whole
     from axtool.report.stream import stream_document, stream_text
-    from axtool.runtime.streams.axm import stream_axm
+    from axtool.runtime.streams.axm import Wanted
     from axtool.runtime.streams.run import StreamOptions
 
     o.choice(words.order, ORDERS, "--order")
     if lines is not None:
         o.choice(lines.suffix.lower(), (".jsonl",), "--out")
+    order: Any = words.order
     options = StreamOptions(
-        words.boards, words.devices, words.realtime, words.replay, words.workers, words.max_in_flight,
-        words.order, words.trace is not None,  # type: ignore[arg-type]
+        words.boards, words.devices, words.realtime, words.replay, words.workers, words.max_in_flight, order,
+        words.trace is not None, words.warmup,
     )  # fmt: skip
-    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
-        progress.step("streaming")
-        ran = stream_axm(
-            model, items, options,
-            prepare=prepare, preprocess=preprocess, postamble=postamble, engine=engine, threads=threads, isa=isa,
-            frames=words.frames, save=save, lines=lines, trace=words.trace, force=force, told=progress.rate,
-        )  # fmt: skip
+    progress.step("streaming")
+    ran = work(options, Wanted(save, lines, words.trace, words.frames, force), progress.rate)
     document = stream_document(model, ran)
     if words.trace is not None:
         from axtool.report.stream_trace import stream_trace

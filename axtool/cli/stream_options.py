@@ -92,6 +92,7 @@ class StreamWords:
     max_in_flight: int | None = None
     order: str = "as_available"
     trace: Path | None = None
+    warmup: int = 0
 
     @property
     def given(self) -> bool:

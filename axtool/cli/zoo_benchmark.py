@@ -1,21 +1,24 @@
 """`axzoo benchmark`: how long a frame takes from picture to result, operator by operator."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from axtool.cli import options as o
+from axtool.cli import stream_options as s
 from axtool.cli.console import Json, Progress, Quiet, Verbose, emit, set_up
+from axtool.cli.run_stream import run_stream
 from axtool.cli.zoo_built import axm_of
 from axtool.cli.zoo_run import Axm, Kernel, Name, Target, Threads
+from axtool.errors import UsageError
 from axtool.legible import legible_values
 
 
 def benchmark_command(
     model: Name,
     picture: Annotated[
-        Path | None, typer.Argument(metavar="[PICTURE]", help="Default: the config's demo or first validation picture.")
+        str | None,
+        typer.Argument(metavar="[PICTURE|VIDEO]", help="Default: the config's demo or first validation picture."),
     ] = None,
     axm: Axm = None,
     target: Target = None,
@@ -31,7 +34,8 @@ def benchmark_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Time the whole pipeline of a model on one picture, which is read once. Builds the model the first time.
+    """Time the whole pipeline of a model on one picture, which is read once, or on a video, which is streamed over the
+    cores of a board. Builds the model the first time.
 
     The device is simulated here: its measured time says nothing of the chip, for which the modelled time is shown.
 
@@ -39,16 +43,32 @@ def benchmark_command(
     Examples:
       axzoo benchmark digits-v8det
       axzoo benchmark digits-v8det scene.png --frames 500 --no-kernel --json
+      axzoo benchmark digits-v8det video.mp4
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.report.zoo_benchmark import benchmark_document, benchmark_text
     from axtool.runtime.frame_times import time_frames
     from axtool.runtime.image import Image
+    from axtool.runtime.streams.words import is_moving
     from axtool.zoo.catalogue import find
     from axtool.zoo.loaded import load_entry, own_pictures, pictures_in, told
 
     o.choice(optimize, ("auto", "none"), "--optimize")
     entry = find(model)
+    if picture is not None and is_moving(picture):
+        if optimize != "auto":
+            raise UsageError(
+                "a video is timed with its operators fused", hint="leave out --optimize", code="bad-option"
+            )
+        with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+            path = axm_of(entry, axm, target, source, progress)
+            loaded = load_entry(entry, path, kernel=kernel, threads=threads)
+            run_stream(
+                entry.config.name, s.StreamWords(show_stats=True, frames=frames, warmup=warmup),
+                lambda options, wanted, told: loaded.stream([picture], options, wanted, told),
+                progress=progress, as_json=as_json, quiet=quiet,
+            )  # fmt: skip
+        return
     given = pictures_in([picture]) if picture is not None else []
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
         path = axm_of(entry, axm, target, source, progress)

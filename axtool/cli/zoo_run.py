@@ -1,4 +1,4 @@
-"""`axzoo run`: pictures through a model of the zoo, with the steps and the kernel of its config."""
+"""`axzoo run`: pictures and videos through a model of the zoo, with the steps and the kernel of its config."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from axtool.cli import options as o
+from axtool.cli import stream_options as s
 from axtool.cli.console import Force, Json, Progress, Quiet, Verbose, emit, say, set_up
+from axtool.cli.run_stream import run_stream
 from axtool.cli.zoo_built import axm_of
 from axtool.errors import UsageError
 from axtool.legible import legible_values
@@ -25,7 +27,7 @@ Threads = Annotated[int, typer.Option("--threads", min=1, max=256, help="Of the 
 
 def run_command(
     model: Name,
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Pictures, or folders of them.")],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Pictures, folders; videos, cameras, URLs.")],
     axm: Axm = None,
     target: Target = None,
     source: o.Source = None,
@@ -33,35 +35,61 @@ def run_command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE.png|FOLDER",
-            help="Save the picture with what was found; a folder where there are several.",
+            "--out", "-o", metavar="FILE.png|FILE.mp4|FOLDER",
+            help="Save the picture or the video with what was found; a folder where there are several.",
         ),
     ] = None,
     threads: Threads = 1,
+    show_stats: s.ShowStats = False,
+    frames: s.Frames = None,
+    devices: s.Devices = None,
+    boards: s.Boards = None,
+    realtime: s.Realtime = False,
+    replay: s.Replay = False,
+    replay_from: s.ReplayFrom = None,
+    workers: s.Workers = None,
+    max_in_flight: s.MaxInFlight = None,
+    order: s.OrderOption = "as_available",
+    trace: s.Trace = None,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:  # fmt: skip
-    """Run a model on pictures and print what it finds. Builds the model the first time.
+    """Run a model on pictures or videos and print what it finds. Builds the model the first time.
 
-    Times are measured here, of the simulated device; the device's time on the chip is modelled.
+    Times are measured here, of the simulated device; the device's time on the chip is modelled. Videos, cameras and
+    addresses are streams, and so are pictures with an option of streams, as in `axtool run`.
 
     \b
     Examples:
       axzoo run digits-v8det scene.png
       axzoo run digits-v8det pictures/ --out found/ --json
+      axzoo run digits-v8det video.mp4 --out found.mp4 --show-stats
     """
     set_up(quiet=quiet, verbose=verbose)
     from axtool.config import write_whole
     from axtool.report.zoo_run import ran_document, ran_text
     from axtool.runtime.draw import draw
     from axtool.runtime.frame import modelled_ms
+    from axtool.runtime.streams.words import is_moving
     from axtool.sim.engine import native_available
     from axtool.zoo.catalogue import find
     from axtool.zoo.loaded import load_entry, pictures_in
 
     entry = find(model)
+    streams = s.StreamWords(
+        show_stats, frames, devices, boards, realtime, replay_from or replay, workers, max_in_flight, order, trace
+    )  # fmt: skip
+    if streams.given or any(map(is_moving, inputs)):
+        with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+            path = axm_of(entry, axm, target, source, progress)
+            loaded = load_entry(entry, path, kernel=kernel, threads=threads)
+            run_stream(
+                entry.config.name, streams, lambda options, wanted, told: loaded.stream(inputs, options, wanted, told),
+                progress=progress, save=None if out is None else str(out), force=force, as_json=as_json, quiet=quiet,
+            )  # fmt: skip
+        return
     pictures = pictures_in(inputs)
     drawn = _drawn_to(out, pictures, force=force)
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:

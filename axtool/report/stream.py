@@ -7,7 +7,6 @@ waits for a core, that of the system what came out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from axtool.errors import plural
@@ -26,12 +25,12 @@ SHOWN_BOARDS = 2  # by name, in the line of the device
 WAIT = "wait for a core"
 
 
-def stream_document(model: Path, run: StreamRun) -> dict[str, Any]:
+def stream_document(model: str, run: StreamRun) -> dict[str, Any]:
     """Everything of a run but its frames."""
     rows = _operators(run)
     return {
         **header("run.stream", "ok" if run.stopped_by is None else "interrupted"),
-        "model": str(model),
+        "model": model,
         "boards": [_board(info) for info in run.boards],
         "realtime": run.options.realtime,
         "replay": bool(run.options.replay),

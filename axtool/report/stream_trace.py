@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from axtool.runtime.op.operator import walk
@@ -19,10 +18,10 @@ from axtool.runtime.streams.run import StreamRun
 HOST, BOARDS = 1, 2  # numbers of the two processes
 
 
-def stream_trace(model: Path, run: StreamRun) -> bytes:
+def stream_trace(model: str, run: StreamRun) -> bytes:
     """The whole file, one event a line."""
     about = {
-        "model": str(model), "measured": True, "dropped_events": run.profiler.dropped_events,
+        "model": model, "measured": True, "dropped_events": run.profiler.dropped_events,
         "sources": [one.source.reader.name for one in run.sources],
     }  # fmt: skip
     lines = ",\n".join(json.dumps(event, sort_keys=True, allow_nan=False) for event in trace_events(run))

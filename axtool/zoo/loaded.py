@@ -21,6 +21,8 @@ from axtool.runtime.image import Image
 from axtool.runtime.op.load import LoadedSeq, input_size, load
 from axtool.runtime.op.operator import Unpacked
 from axtool.runtime.postamble import Postamble
+from axtool.runtime.streams.axm import Wanted, stream_model
+from axtool.runtime.streams.run import StreamOptions, StreamRun, Told
 from axtool.runtime.task import interpret, labels_on_picture
 from axtool.zoo.catalogue import Entry
 from axtool.zoo.pictures import paths_of
@@ -65,6 +67,11 @@ class LoadedEntry:
         placement = preparation.place(image.height, image.width)
         result = interpret(task, outputs, placement) if task else None
         return Seen(outputs, result, ready - begun, done - ready, labels_on_picture(task, outputs, placement))
+
+    def stream(self, items: Sequence[str], options: StreamOptions, wanted: Wanted, told: Told) -> StreamRun:
+        """Videos, cameras and folders through the model: as `axtool.runtime.streams.axm.stream_model`."""
+        front = self.steps.front().operators
+        return stream_model(front, self.model, self.preparation(), items, options, wanted, told=told)
 
     def preparation(self) -> Preparation:
         """How a picture becomes the input. Raises UsageError where the config's is not for this model."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -10,18 +9,10 @@ import pytest
 
 from axtool.compiler import compile_file
 from axtool.options import Options
-from axtool.runtime.scheduler.default import close_default
 from tests.tiny import CLASSIFIER, CLASSIFIER_WEIGHTS, model
 
 DIGITS = Path(__file__).resolve().parents[2] / "zoo" / "detection" / "digits" / "digits_v8det_160.onnx"
 SOFTMAX = CLASSIFIER.replace("scores = Gemm", "logits = Gemm").replace("}", "  scores = Softmax <axis=-1> (logits)\n}")
-
-
-@pytest.fixture(autouse=True)
-def _boards_are_free_again() -> Iterator[None]:
-    """A pipeline outside of any block leaves the process default connected: the next test may want its boards."""
-    yield
-    close_default()
 
 
 class Silent:

@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from axtool.artefact import axm
 from axtool.config import refuse_overwrite
 from axtool.errors import UsageError, located, nearest
+from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import load_preprocess
 from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
 from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.op.load import LoadedSeq, sequence_of
+from axtool.runtime.op.operator import Operator
 from axtool.runtime.postamble import Postamble
 from axtool.runtime.streams.outputs import ResultLines, outputs_of
-from axtool.runtime.streams.pipeline import pipeline_of, preparation_for
-from axtool.runtime.streams.run import StreamOptions, StreamRun, Told, run
+from axtool.runtime.streams.pipeline import front_of, pipeline_of, preparation_for
+from axtool.runtime.streams.run import StreamOptions, StreamRun, Told, run, untold
 from axtool.runtime.streams.sources import opened
 from axtool.sim.engine import ENGINES
 
 log = logging.getLogger("axtool")
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept of a run: `save` is a file, a folder, or a pattern with {name} or {index}, for the frames with what
+    was found on them; `lines` a .jsonl with the result of each frame. `trace` is only refused here where it cannot be
+    written. At most so many `frames` of each source are read. `force` replaces files that are there.
+    """
+
+    save: str | None = None
+    lines: Path | None = None
+    trace: Path | None = None
+    frames: int | None = None
+    force: bool = False
+
+
 def stream_axm(
     path: Path,
     items: Sequence[str],
     options: StreamOptions,
+    wanted: Wanted,
     *,
     prepare: Prepare = lambda base: base,
     preprocess: str | None = None,
@@ -34,19 +52,12 @@ def stream_axm(
     engine: str = "native",
     threads: int = 1,
     isa: str = "auto",
-    frames: int | None = None,
-    save: str | None = None,
-    lines: Path | None = None,
-    trace: Path | None = None,
-    force: bool = False,
-    told: Told = lambda done, total, fps: None,
+    told: Told = untold,
 ) -> StreamRun:
     """Run an .axm file over videos, cameras, folders and pictures. `prepare` may change the preparation that the file
-    holds; at most so many `frames` of each source are read.
+    holds.
 
-    `save` is a file, a folder, or a pattern with {name} or {index}, for the frames with what was found on them; `lines`
-    a .jsonl with the result of each frame; `trace` is only refused here where it cannot be written. Raises UsageError
-    for what is wrong with any of them, before a frame is read.
+    Raises UsageError for what is wrong with any of the arguments, before a frame is read.
     """
     if path.suffix.lower() != ".axm":
         raise UsageError(
@@ -56,10 +67,6 @@ def stream_axm(
     if engine not in ENGINES:
         what = f"a stream runs on the engines {', '.join(ENGINES)}, not '{engine}'"
         raise UsageError(what, hint=nearest(engine, ENGINES), code="bad-option")
-    inputs = [path, *(Path(item) for item in items)]
-    for file in (lines, trace):
-        if file is not None:
-            refuse_overwrite(file, force=force, inputs=inputs)
     artefact = axm.read(path)
     preparation = prepare(stored_preparation(artefact))
     function = None if preprocess is None else load_preprocess(preprocess)
@@ -69,13 +76,33 @@ def stream_axm(
     with located(str(path)):
         model = sequence_of(artefact, path, postamble, options=DeviceOptions(engine=engine, threads=threads, isa=isa))
     assert isinstance(model, LoadedSeq)
-    pipeline = pipeline_of(model, resolved, function, draws=save is not None)
-    sources = opened(items, frames=frames)
+    return stream_model(front_of(resolved, function), model, resolved, items, options, wanted, told=told)
+
+
+def stream_model(
+    front: Sequence[Operator],
+    model: LoadedSeq,
+    preparation: Preparation,
+    items: Sequence[str],
+    options: StreamOptions,
+    wanted: Wanted,
+    *,
+    told: Told = untold,
+) -> StreamRun:
+    """A loaded model over streams, as `stream_axm`; `front` makes its input, where the frame lies as `preparation`
+    says.
+    """
+    inputs = [model.path, *(Path(item) for item in items)]
+    for file in (wanted.lines, wanted.trace):
+        if file is not None:
+            refuse_overwrite(file, force=wanted.force, inputs=inputs)
+    pipeline = pipeline_of(front, model, preparation, draws=wanted.save is not None)
+    sources = opened(items, frames=wanted.frames)
     try:
-        outputs = outputs_of(save, sources, force=force, inputs=inputs)
+        outputs = outputs_of(wanted.save, sources, force=wanted.force, inputs=inputs)
     except BaseException:
         for source in sources:
             source.close()
         raise
-    results = None if lines is None else ResultLines(lines, force=force)
+    results = None if wanted.lines is None else ResultLines(wanted.lines, force=wanted.force)
     return run(pipeline, sources, outputs, options, lines=results, told=told)

@@ -6,7 +6,7 @@ through it side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -53,10 +53,8 @@ def preparation_for(artefact: Artefact, preparation: Preparation | None, where: 
     return (preparation or Preparation()).resolve(InputSpec(spec.name, spec.shape, spec.dtype))
 
 
-def pipeline_of(
-    model: LoadedSeq, preparation: Preparation, preprocess: Preprocess | None = None, *, draws: bool = False
-) -> Seq:
-    """From a frame to a Seen. `preparation` is a resolved one; with `preprocess` it only says where the frame lies.
+def pipeline_of(front: Sequence[Operator], model: LoadedSeq, preparation: Preparation, *, draws: bool = False) -> Seq:
+    """From a frame to a Seen: `front` makes the input, and the resolved `preparation` says where the frame lies in it.
 
     Raises UsageError where something is to be drawn and the model does not say what its outputs mean.
     """
@@ -65,13 +63,16 @@ def pipeline_of(
             "the file does not say what its outputs mean", where=str(model.path),
             hint="compile it with --task, or leave out --save", code="nothing-to-draw",
         )  # fmt: skip
-    front: list[Operator] = [Preprocessed(preprocess)] if preprocess is not None else front_of(preparation)
-    behind: list[Operator] = [Interpret(model.artefact, preparation, draws=draws)]
-    return Seq(*front, model, *behind, *([Annotate()] if draws else [])).optimized()
+    seen = Interpret(model.artefact, preparation, draws=draws)
+    return Seq(*front, model, seen, *([Annotate()] if draws else [])).optimized()
 
 
-def front_of(preparation: Preparation) -> list[Operator]:
-    """The operators of a preparation: three that are made one where they say all of it, with the same bits."""
+def front_of(preparation: Preparation, preprocess: Preprocess | None = None) -> list[Operator]:
+    """The operators of a preparation: three that are made one where they say all of it, with the same bits; or the
+    user's own function.
+    """
+    if preprocess is not None:
+        return [Preprocessed(preprocess)]
     plain = preparation.resize == "letterbox" and preparation.color in ("RGB", "BGR") and preparation.mean is None
     plain &= preparation.std is None and preparation.factor == 1 / 255 and preparation.dtype == "float32"
     plain &= preparation.layout != "NHWC" and preparation.interpolation == "linear" and preparation.size is not None

@@ -10,12 +10,12 @@ import signal
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from axtool.errors import AxError
-from axtool.runtime import scheduler
+from axtool.errors import AxError, UsageError
+from axtool.runtime import cv, scheduler
 from axtool.runtime.devices import machine
 from axtool.runtime.devices.seam import DeviceInfo
 from axtool.runtime.durations import Durations
@@ -37,11 +37,15 @@ Results = Generator[tuple[int, Any, Any], None, None]  # (source, frame, result)
 Told = Callable[[int, int | None, float], object]  # frames so far, of how many (None: nobody knows), frames a second
 
 
+def untold(done: int, total: int | None, per_s: float) -> None:
+    """Nobody is told how far a run is."""
+
+
 @dataclass(frozen=True)
 class StreamOptions:
     """`boards` as AXTOOL_BOARDS, None for those that it names; `devices` selects some of them. `replay` gives the
     outputs of the first frames again, or those of a file, instead of computing. None of a number is the scheduler's
-    own choice.
+    own choice. `warmup` frames, all the first of the first source, which is no live one, go before what is measured.
     """
 
     boards: str | None = None
@@ -52,6 +56,7 @@ class StreamOptions:
     max_in_flight: int | None = None
     order: Order = "as_available"
     trace: bool = False
+    warmup: int = 0
 
     @property
     def wants_boards(self) -> bool:
@@ -149,7 +154,7 @@ def run(
     options: StreamOptions,
     *,
     lines: ResultLines | None = None,
-    told: Told = lambda done, total, fps: None,
+    told: Told = untold,
 ) -> StreamRun:
     """Every source through the pipeline, which gives a Seen. `outputs` are those of the sources, None for none.
 
@@ -167,6 +172,9 @@ def run(
             stack.enter_context(machine.simulated(options.boards, realtime=options.realtime, replay=replay))
         owner = stack.enter_context(scheduler.create(options.devices, options.workers))
         boards_used = owner.devices()
+        if options.warmup:
+            _warm(owner, pipelines[0], sources[0], options)
+        warmed = owner.stats().cores
         profiler = stack.enter_context(OperatorProfiler(keep_events=TRACE_EVENTS if options.trace else 0))
         resources = stack.enter_context(ResourceMonitor())
         begun = time.perf_counter()
@@ -190,7 +198,7 @@ def run(
                 output.discard()
             raise
         seconds = time.perf_counter() - begun
-        stats = owner.stats()
+        cores = _since(warmed, owner.stats().cores)
         window = in_flight(owner, options.max_in_flight)
         workers = max(options.workers or WORKERS_PER_CORE * owner.core_count, 1)
     try:
@@ -201,9 +209,31 @@ def run(
             output.discard()
         raise
     return StreamRun(
-        runs, pipelines, options, boards_used, stats.cores, workers, window, profiler, resources, begun,
+        runs, pipelines, options, boards_used, cores, workers, window, profiler, resources, begun,
         seconds, stopped_by,
     )  # fmt: skip
+
+
+def _warm(owner: scheduler.Scheduler, pipeline: Seq, source: Watched, options: StreamOptions) -> None:
+    """Frames of which nothing is kept: the first ones pay for what is loaded late, on the host and on the cores."""
+    if source.reader.live:
+        raise UsageError("a live source cannot be warmed up with", where=source.reader.name, code="bad-option")
+    with cv.create_source(source.place) as reader:
+        frame = next(iter(reader))
+    for _ in owner.stream([frame] * options.warmup, pipeline, max_in_flight=options.max_in_flight):
+        pass
+
+
+def _since(before: Sequence[scheduler.CoreStats], now: Sequence[scheduler.CoreStats]) -> list[scheduler.CoreStats]:
+    """What the cores did after `before`; the switches are all."""
+    old = {core.name: core for core in before}
+    counted = ("frames", "busy_s", "modelled_s")
+    return [
+        replace(core, **{key: getattr(core, key) - getattr(old[core.name], key) for key in counted})
+        if core.name in old
+        else core
+        for core in now
+    ]
 
 
 class _Progress:

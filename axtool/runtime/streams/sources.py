@@ -27,12 +27,13 @@ ARRAYS = (".npy", ".npz")
 class Watched:
     """A source that says when its frames were pulled and ends behind `limit` of them. A `cv.Reader`.
 
-    `kind` is 'pictures', 'video', 'camera' or 'network'; `short` a name for files.
+    `kind` is 'pictures', 'video', 'camera' or 'network'; `short` a name for files; `place` what opens it again.
     """
 
     reader: cv.VideoSource
     kind: str
     short: str
+    place: str
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -105,7 +106,7 @@ def opened(items: Sequence[str], *, frames: int | None = None) -> list[Watched]:
             address = address_of(item)
             reader = cv.create_source(item)
             kind = "pictures" if address.kind in (Kind.PICTURE, Kind.FOLDER) else str(address.kind)
-            found.append(Watched(reader, kind, _short(address.place, address.kind), frames))
+            found.append(Watched(reader, kind, _short(address.place, address.kind), address.place, frames))
     except BaseException:
         for source in found:
             source.close()
@@ -119,7 +120,7 @@ def _listed(pictures: Sequence[Path], frames: int | None) -> Watched:
             raise UsageError("no such file", where=str(path), hint="check the path", code="file-not-found")
     reader = cv.create_source(_Pictures(tuple(pictures)))
     reader.name = plural(len(pictures), "picture")
-    return Watched(reader, "pictures", "pictures", frames)
+    return Watched(reader, "pictures", "pictures", str(pictures[0]), frames)
 
 
 def _short(place: str, kind: Kind) -> str:

@@ -22,13 +22,18 @@ def reads_like_a_stream(items: Sequence[str]) -> bool:
     """
     pictures = 0
     for item in items:
-        paced = _PACE.fullmatch(item)
-        place = paced[1] if paced and not Path(item).exists() else item
-        if "://" in place or place.startswith("/dev/video") or Path(place).is_dir():
+        if is_moving(item) or Path(item).is_dir():
             return True
-        if "=" in place and not Path(place).exists():
-            continue
-        if Path(place).suffix.lower() in VIDEOS or (place != item and is_image_name(Path(place))):
-            return True
-        pictures += is_image_name(Path(place))
+        pictures += is_image_name(Path(item)) and ("=" not in item or Path(item).exists())
     return pictures > 1
+
+
+def is_moving(item: str) -> bool:
+    """Whether a word names a video, a camera or an address, or has a pace behind it."""
+    paced = _PACE.fullmatch(item)
+    place = paced[1] if paced and not Path(item).exists() else item
+    if "://" in place or place.startswith("/dev/video"):
+        return True
+    if "=" in place and not Path(place).exists():
+        return False
+    return Path(place).suffix.lower() in VIDEOS or (place != item and is_image_name(Path(place)))
