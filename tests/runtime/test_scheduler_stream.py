@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from axtool.runtime import geometry, op
+from axtool.runtime.cv import create_source
 from axtool.runtime.profiler import OperatorProfiler
 from axtool.runtime.scheduler import flow
 from axtool.runtime.scheduler.stream import stream
@@ -325,6 +326,22 @@ def test_a_source_that_says_that_it_has_nothing_yet_does_not_hold_back_a_result(
     assert next(frames)[0] == 1
     asked.set()
     assert next(frames)[0] == 2
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_source_that_reads_ahead_does_not_hold_back_a_result_either(owner: PoolOwner, live: bool) -> None:
+    asked = threading.Event()
+
+    def camera() -> Iterator[np.ndarray]:
+        yield np.zeros((4, 4, 3), np.uint8)
+        assert asked.wait(WAIT_S)
+        yield np.ones((4, 4, 3), np.uint8)
+
+    with create_source(camera(), live_source=live) as source:
+        frames = stream(owner, source, op.seq(Anyhow(lambda x: time.sleep(0.02))))
+        next(frames)
+        asked.set()
+        assert len(list(frames)) == 1
 
 
 def test_a_finished_frame_goes_out_before_a_pull_that_may_block(owner: PoolOwner) -> None:

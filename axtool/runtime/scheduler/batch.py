@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -53,6 +53,10 @@ class _Listed:
 
     def would_block(self) -> bool:
         """Never: all are here."""
+        return False
+
+    def listen(self, callback: Callable[[], None] | None) -> bool:
+        """There is nothing to wait for."""
         return False
 
 

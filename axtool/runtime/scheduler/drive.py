@@ -13,7 +13,7 @@ from axtool.runtime.scheduler.flow import Flow, Frame, advance_here, frame_conte
 from axtool.runtime.scheduler.owner import Owner
 from axtool.runtime.scheduler.route import Route, Step
 
-LOOK_S = 0.001  # how often a source that has nothing is looked at while the oldest frame is not done either
+LOOK_S = 0.1  # how long a source that has nothing is believed to say so itself when it has something
 
 Frames = Generator[Frame, None, None]
 
@@ -27,6 +27,10 @@ class Feed(Protocol):
 
     def would_block(self) -> bool:
         """Whether it is known that `pull` would wait for a frame."""
+        ...
+
+    def listen(self, callback: Callable[[], None] | None) -> bool:
+        """Have `callback` called when `pull` would not wait any more, until None is given; False where it never is."""
         ...
 
 
@@ -73,6 +77,7 @@ def in_the_pool(owner: Owner, feed: Feed, work: Work, window: int) -> Frames:
     flow = Flow(owner, work.route.steps, work.route.spans)
     more, failed = True, None
     try:
+        flow.rings = feed.listen(flow.ring)
         while True:
             room = more and len(flow) < window and not flow.failed
             if flow.ready():
@@ -94,9 +99,12 @@ def in_the_pool(owner: Owner, feed: Feed, work: Work, window: int) -> Frames:
                 del frame, given
             elif not len(flow):
                 break
-            elif not room or flow.done_within(LOOK_S):
+            elif not room:
                 yield flow.oldest()
+            else:
+                flow.wait(LOOK_S)
     finally:
+        feed.listen(None)
         flow.leave()
     if failed is not None:
         try:

@@ -93,6 +93,8 @@ class Flow:
         self._steps = tuple((step, enter.get(at), leave.get(at)) for at, step in enumerate(steps))
         self._ready: deque[Frame] = deque()  # whose next step may be begun: those that are further first
         self._pending: deque[Frame] = deque()  # begun and not handed out, in order
+        self._bell = allocate_lock()
+        self.rings = False  # whether a frame that is done does so
         self._left = False
         self._limit = float("inf")  # the index of the first frame that failed, so far
         owner.closers.add(self.abandon)
@@ -119,13 +121,14 @@ class Flow:
         """Whether the oldest frame can be had without waiting."""
         return bool(self._pending) and not self._pending[0].done.locked()
 
-    def done_within(self, seconds: float) -> bool:
-        """Whether the oldest frame is done before a time is over."""
-        oldest = self._pending[0].done
-        if oldest.acquire(timeout=seconds):
-            oldest.release()
-            return True
-        return False
+    def wait(self, seconds: float) -> None:
+        """Until a frame is done or `ring` is called, or was since the last time; no longer than so many seconds."""
+        self._bell.acquire(timeout=seconds)
+
+    def ring(self) -> None:
+        """Wake who waits for something to change. Any thread may."""
+        with suppress(RuntimeError):  # it has rung already
+            self._bell.release()
 
     def oldest(self) -> Frame:
         """The oldest frame, when it is done. Raises what says that the scheduler was closed."""
@@ -141,6 +144,7 @@ class Flow:
         self._ready.clear()
         for frame in list(self._pending):
             _release(frame)
+        self.ring()
 
     def leave(self) -> None:
         """Drop the frames that no thread is running, and wait for the others for `PATIENCE_S` at most."""
@@ -202,6 +206,8 @@ class Flow:
             self._limit = frame.index
         frame.running = False  # so that nobody waits for it who was interrupted behind taking `done`
         _release(frame)
+        if self.rings:
+            self.ring()
 
 
 def advance_here(steps: Sequence[Step], frame: Frame) -> None:

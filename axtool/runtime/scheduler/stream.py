@@ -81,7 +81,7 @@ class _Pull:
     def __init__(self, frames: Iterable[Any], source: Any, depths: list[int] | None) -> None:
         self._frames, self._source, self._depths = frames, source, depths
         self._depth: Callable[[], int] | None = getattr(frames, "queue_depth", None)
-        self._tells = self._depth is not None and hasattr(frames, "listen")  # one of ours: 0 says that it has nothing
+        self._listen: Callable[[Callable[[], None] | None], None] | None = getattr(frames, "listen", None)
         self._iterator: Iterator[Any] | None = None
 
     def pull(self) -> tuple[Any, ...] | None:
@@ -100,8 +100,17 @@ class _Pull:
         return (value,)
 
     def would_block(self) -> bool:
-        """Whether the source says that it has no frame yet."""
-        return self._tells and self._depth is not None and self._depth() == 0
+        """Whether the source says that it has no frame yet. Only one that says when it has is believed."""
+        if self._listen is None or self._depth is None or self._depth() > 0:
+            return False
+        return not getattr(self._frames, "ended", False)
+
+    def listen(self, callback: Callable[[], None] | None) -> bool:
+        """Have the source call when it has a frame, or none follows; False where it cannot."""
+        if self._listen is None or self._depth is None:
+            return False
+        self._listen(callback)
+        return True
 
     def close(self) -> None:
         """End what reads the source, and the source too where the stream opened it."""
