@@ -213,6 +213,45 @@ def test_closing_from_another_thread_wakes_who_waits_for_a_frame() -> None:
     assert not reader.is_alive()
 
 
+def test_a_source_is_started_closed_and_read_by_many_threads_at_once(tmp_path: Path) -> None:
+    before = threads()
+    path = encode(tmp_path / "x.mp4", [picture(9)] * 5)
+    failed: list[object] = []
+    caught, threading.excepthook = threading.excepthook, failed.append
+    try:
+        for episode in range(60):
+            source = cv.create_source(path, buffer_size=1 + episode % 3, live_source=episode % 2 == 0)
+            works = [lambda source=source: list(source), source.close, lambda source=source: next(source, None)]
+            workers = [threading.Thread(target=work) for work in works * 2]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join(SOON_S)
+                assert not worker.is_alive()
+    finally:
+        threading.excepthook = caught
+    said = [str(one.exc_value) for one in failed]  # type: ignore[attr-defined]
+    assert all("is closed or has given its last frame" in text for text in said), said
+    assert threads() <= before
+
+
+def test_two_readers_of_one_source_share_its_frames() -> None:
+    source, seen = cv.create_source(range(5000)), [list[int](), list[int]()]
+    readers = [threading.Thread(target=lambda one=one: one.extend(source)) for one in seen]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(SOON_S)
+        assert not reader.is_alive()
+    assert sorted(seen[0] + seen[1]) == list(range(5000))
+
+
+def test_a_source_may_be_closed_by_its_own_events() -> None:
+    sources: list[cv.VideoSource] = []
+    sources.append(cv.create_source(range(5), lambda event: sources[0].close() if event.kind == "opened" else None))
+    assert list(sources[0]) == []
+
+
 @pytest.mark.parametrize("live", [True, False])
 def test_an_error_of_the_source_comes_behind_its_frames_once(live: bool) -> None:
     def frames() -> Iterator[int]:

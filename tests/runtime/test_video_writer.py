@@ -24,7 +24,7 @@ def write(path: Path, count: int = 8, fps: Any = 25, **given: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", ["mp4", "mov", "mkv", "avi"])
+@pytest.mark.parametrize("suffix", ["mp4", "m4v", "mov", "mkv", "avi"])
 @pytest.mark.parametrize("codec", [None, "h264", "mpeg4"])
 def test_what_is_written_is_what_is_read(tmp_path: Path, suffix: str, codec: str | None) -> None:
     with cv.create_source(write(tmp_path / f"x.{suffix}", 20, codec=codec)) as source:

@@ -58,5 +58,5 @@ def shade_of(frame: Any) -> int:
 
 
 def threads() -> set[threading.Thread]:
-    """The threads that live now, to compare with later."""
-    return set(threading.enumerate())
+    """The threads that read sources now, to compare with later."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("source ")}

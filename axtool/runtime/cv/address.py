@@ -55,7 +55,10 @@ class Address:
 def address_of(text: str) -> Address:
     """What `text` names. Raises UsageError for what cannot be a source, EnvironmentFault for a missing camera."""
     if "\0" in text or not text:
-        raise UsageError("a source is a path, a camera or a URL", where=text.replace("\0", "\\0"), code="cannot-read")
+        raise UsageError(
+            "a source has no name without letters, or with a NUL", where=text.replace("\0", "\\0"),
+            hint="give a path, /dev/video0 or a URL", code="cannot-read",
+        )  # fmt: skip
     place, pace = _split_pace(text)
     if "://" in place:
         return _url(place, pace)

@@ -32,12 +32,16 @@ class Feed:
         self._bytes = 0
         self._ended = False
         self._error: BaseException | None = None
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def start(self, frames: Callable[[], Iterator[Any]], name: str) -> None:
-        """Begin to read ahead; once."""
-        self._thread = threading.Thread(target=self._fill, args=(frames,), name=name, daemon=True)
-        self._thread.start()
+        """Begin to read ahead, the first time that it is asked for, unless the feed is closed."""
+        with self._starting:
+            if self._thread is None and not self.closed.is_set():
+                thread = threading.Thread(target=self._fill, args=(frames,), name=name, daemon=True)
+                thread.start()
+                self._thread = thread
 
     @property
     def started(self) -> bool:
@@ -78,8 +82,9 @@ class Feed:
         """End the thread and drop what is buffered. False where the thread still hangs in its source after that time;
         it ends by itself when the source answers.
         """
+        with self._starting:
+            self.closed.set()  # from here on no thread is started
         with self._changed:
-            self.closed.set()
             self._frames.clear()
             self._bytes, self._error = 0, None
             self._changed.notify_all()

@@ -15,6 +15,7 @@ import numpy as np
 
 from axtool.errors import AxError, EnvironmentFault, UsageError
 from axtool.runtime.cv.address import Address, Kind
+from axtool.runtime.cv.rates import MOST_FPS
 from axtool.runtime.cv.reader import Timed
 from axtool.runtime.image import ColorFormat, Image, Pixels
 
@@ -31,6 +32,9 @@ FORMATS = (
     "vc1", "cavsvideo", "avs2", "avs3", "evc", "bink", "smk", "nsv", "film_cpk", "flic", "roq", "webp_pipe",
 )  # fmt: skip
 # How addresses are opened: RTSP asks for TCP first, which loses nothing; UDP goes on after more than it can hold.
+_INDEXED = (".mp4", ".m4v", ".mov", ".3gp")
+_UNFINISHED = "a file that was cut off while it was written has no index and cannot be read"
+_WHAT_IS_READ = "play it to see whether it is a video; .mp4, .mkv, .avi, .ts and what else FFmpeg knows are read"
 _SILENCE = "nothing came in time"
 _LIVE_OPTIONS = {"fflags": "nobuffer", "rtsp_flags": "prefer_tcp", "overrun_nonfatal": "1"}
 
@@ -186,7 +190,7 @@ def _not_opened(error: Exception, address: Address, words: str) -> AxError:
             words = "it is no video itself, or a list of other files"
         return UsageError(
             f"cannot be read as a picture, a folder of pictures or a video: {'it is empty' if empty else words}",
-            where=where, hint="an .mp4 that was cut off while it was written has no index and cannot be read",
+            where=where, hint=_UNFINISHED if Path(address.place).suffix.lower() in _INDEXED else _WHAT_IS_READ,
             code="cannot-read",
         )  # fmt: skip
     if isinstance(error, av.ProtocolNotFoundError):
@@ -234,7 +238,7 @@ def _picture_stream(container: Any, address: Address) -> Any:
 def _rate(stream: Any) -> Fraction | None:
     """Frames a second: over the whole stream where it says so, else as FFmpeg guesses from its begin."""
     for rate in (stream.average_rate, stream.guessed_rate):
-        if rate:
+        if rate and 0 < rate <= MOST_FPS:  # without a rate FFmpeg may give the ticks of the clock
             return Fraction(rate)
     return None
 

@@ -19,7 +19,7 @@ from axtool.errors import AxError, EnvironmentFault, UsageError, nearest
 from axtool.runtime.cv.rates import exact_rate
 from axtool.runtime.image import ColorFormat, Image, Pixels
 
-SUFFIXES = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".avi": "avi"}
+SUFFIXES = {".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".mkv": "matroska", ".avi": "avi"}
 CODECS = {"h264": "libx264", "mpeg4": "mpeg4"}  # in the order of preference
 _OPTIONS = {
     "libx264": {"crf": "20", "preset": "veryfast", "x264-params": "threads=2:sliced-threads=0"},  # the same bytes on
