@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from axtool.errors import AxError, Exit, FitError
 from axtool.runtime import geometry, op
 from axtool.runtime.cv import create_source
 from axtool.runtime.profiler import OperatorProfiler
@@ -374,6 +375,19 @@ def test_an_error_of_an_operator_names_its_frame_behind_the_results_before_it(
     assert seen == [0.25, 0.5]
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert list(frames) == []
+
+
+@pytest.mark.parametrize("window", [None, 1])
+def test_an_error_that_the_user_can_mend_keeps_its_code_hint_and_exit(owner: PoolOwner, window: int | None) -> None:
+    def work(_: int) -> None:
+        raise FitError("the board has no room", hint="a smaller model", code="board-full")
+
+    with pytest.raises(RuntimeError, match="frame 0: Function: FitError: the board has no room") as caught:
+        list(stream(owner, range(3), op.seq(work), max_in_flight=window))
+    error = caught.value
+    assert isinstance(error, AxError)
+    assert (error.hint, error.code, error.exit) == ("a smaller model", "board-full", Exit.DOES_NOT_FIT)
+    assert isinstance(error.__cause__, FitError)
 
 
 def test_behind_a_frame_that_failed_a_stateful_operator_sees_no_more_frames(owner: PoolOwner) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from contextvars import Context, ContextVar
 from typing import Any
 
+from axtool.errors import AxError
 from axtool.runtime import geometry, profiler
 from axtool.runtime.op.combinators import arguments
 from axtool.runtime.op.operator import Operator, Unpacked
@@ -55,6 +56,14 @@ def _begin(index: int, given: tuple[Any, ...]) -> None:
     geometry.begin(given[0] if given else None)
     if profiler.active() is not None:
         profiler.number_frame(index)
+
+
+class FrameFailed(AxError, RuntimeError):
+    """A frame of a stream failed by what the user can mend: its exit code, code and hint are those of the cause."""
+
+    def __init__(self, text: str, cause: AxError) -> None:
+        super().__init__(text, hint=cause.hint, code=cause.code, details=cause.details)
+        self.exit = cause.exit
 
 
 class _Turnstile:
@@ -236,7 +245,7 @@ def named(error: BaseException, step: Step, index: int) -> BaseException:
     if not isinstance(error, Exception):
         return error
     text = f"frame {index}: {type(step).__name__}: {type(error).__name__}: {error}"
-    made = RuntimeError(text)
+    made = FrameFailed(text, error) if isinstance(error, AxError) else RuntimeError(text)
     made.__cause__ = error
     return made
 
