@@ -7,14 +7,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from axtool.errors import UsageError
+from axtool.errors import EnvironmentFault, UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.runtime import Image
 from axtool.runtime.geometry import frame_context
@@ -23,8 +23,8 @@ from axtool.runtime.op.prepare import Prepare
 from axtool.runtime.streams.interrupts import Interrupts
 from axtool.runtime.streams.outputs import DEFAULT_FPS, PictureFiles, ResultLines, VideoFile, outputs_of
 from axtool.runtime.streams.pipeline import Seen, front_of
-from axtool.runtime.streams.run import Depths
-from axtool.runtime.streams.sources import opened
+from axtool.runtime.streams.run import Depths, StreamOptions, run
+from axtool.runtime.streams.sources import Watched, opened
 from axtool.runtime.streams.words import reads_like_a_stream
 from tests.videos import frames_in, pictures, video
 
@@ -224,6 +224,46 @@ def test_every_source_has_a_place(work: Path, save: str, names: list[str]) -> No
     assert [str(output.path) for output in made] == names
     for source in sources:
         source.close()
+
+
+class Camera:
+    """A live source of three frames that falls silent, or is broken off."""
+
+    def __init__(self, error: Exception) -> None:
+        self.name, self.live, self.fps, self.frame_count = "camera", True, Fraction(30), None
+        self.dropped = self.damaged = 0
+        self._error = error
+
+    def __iter__(self) -> Iterator[Image]:
+        for _ in range(3):
+            yield Image.from_array(np.zeros((48, 64, 3), np.uint8), "RGB")
+        raise self._error
+
+    def queue_depth(self) -> int:
+        return 1
+
+    def listen(self, callback: object) -> None:
+        """A frame is there at any time."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(("error", "kept"), [(EnvironmentFault("silent"), True), (ValueError("a bug"), False)])
+def test_a_camera_that_falls_silent_does_not_take_with_it_what_it_gave(
+    work: Path, error: Exception, kept: bool
+) -> None:
+    source = Watched(Camera(error), "camera", "camera", "camera")  # type: ignore[arg-type]
+    outputs, lines = (
+        outputs_of("out.mp4", [source], force=False, inputs=[]),
+        ResultLines(Path("out.jsonl"), force=False),
+    )
+    pipeline = Seq(lambda image: Seen({"kind": "semantic"}, np.asarray(image.to_numpy())))
+    with pytest.raises(type(error)):
+        run(pipeline, [source], outputs, StreamOptions(), lines=lines)
+    assert sorted(path.name for path in work.iterdir()) == (["out.jsonl", "out.mp4"] if kept else [])
+    if kept:
+        assert len(frames_in(Path("out.mp4"))) == len(Path("out.jsonl").read_text().splitlines()) == 3
 
 
 # ---- signals

@@ -1,11 +1,12 @@
 """`run`: compiled model, sources and options  ->  `StreamRun`: what was found, and how fast everything was.
 
-Boards, scheduler, profiler and sources live as long as the run. Whatever fails leaves no file behind; Ctrl-C ends the
-run, and what was recorded until then is kept as a whole file, since a camera has no other end.
+Boards, scheduler, profiler and sources live as long as the run. Whatever fails leaves no file behind, but where a live
+source breaks off; Ctrl-C ends the run. What was recorded until then is kept as a whole file: a camera has no other end.
 """
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from axtool.errors import AxError, UsageError
+from axtool.errors import AxError, EnvironmentFault, UsageError
 from axtool.runtime import cv, scheduler
 from axtool.runtime.devices import machine
 from axtool.runtime.devices.seam import DeviceInfo
@@ -29,6 +30,8 @@ from axtool.runtime.streams.interrupts import Interrupts
 from axtool.runtime.streams.outputs import ResultLines
 from axtool.runtime.streams.pipeline import Seen
 from axtool.runtime.streams.sources import Watched
+
+log = logging.getLogger("axtool")
 
 TRACE_EVENTS = 1_000_000  # spans of a trace: some 200 MB of JSON, more than a viewer likes
 LOOK_S = 0.1  # how often the progress is told
@@ -162,7 +165,6 @@ def run(
     be had, and for a frame that fails the error of its operator, with the number of the frame.
     """
     runs = [SourceRun(source, output and output.path) for source, output in zip(sources, outputs, strict=True)]
-    kept = [output for output in (*outputs, lines) if output is not None]
     pipelines = [pipeline, *[pipeline.copy() for _ in sources[1:]]]
     with ExitStack() as stack:
         for source in sources:
@@ -179,39 +181,68 @@ def run(
         resources = stack.enter_context(ResourceMonitor())
         begun = time.perf_counter()
         progress = _Progress(told, [source.total for source in sources], begun)
-        stopped_by: int | None = None
-        try:
-            with Interrupts() as interrupts, closing(_results(owner, pipelines, runs, options)) as results:
-                for at, frame, seen in results:
-                    now = time.perf_counter()
-                    with interrupts.held():
-                        if outputs[at] is not None:
-                            outputs[at].write(frame, seen)
-                        if lines is not None:
-                            lines.write(runs[at].source.reader.name, runs[at].frames, seen)
-                        runs[at].add(seen, now)
-                    progress.look(sum(one.frames for one in runs))
-        except KeyboardInterrupt as stop:
-            stopped_by = stop.args[0] if stop.args else signal.SIGINT
-        except BaseException:
-            for output in kept:
-                output.discard()
-            raise
+        results = _results(owner, pipelines, runs, options)
+        stopped_by = _record(results, runs, outputs, lines, progress)
         seconds = time.perf_counter() - begun
         cores = _since(warmed, owner.stats().cores)
         window = in_flight(owner, options.max_in_flight)
         workers = max(options.workers or WORKERS_PER_CORE * owner.core_count, 1)
-    try:
-        for output in kept:
-            output.finish()
-    except BaseException:
-        for output in kept:
-            output.discard()
-        raise
+    _finish(_all_of(outputs, lines))
     return StreamRun(
         runs, pipelines, options, boards_used, cores, workers, window, profiler, resources, begun,
         seconds, stopped_by,
     )  # fmt: skip
+
+
+def _record(
+    results: Results, runs: Sequence[SourceRun], outputs: Sequence[Any], lines: ResultLines | None, progress: _Progress
+) -> int | None:
+    """Write and count all results. The number of the signal that ended them, None where they came to their end.
+
+    What fails leaves nothing behind; but a camera that falls silent after hours does not take them with it.
+    """
+    try:
+        with Interrupts() as interrupts, closing(results):
+            for at, frame, seen in results:
+                now = time.perf_counter()
+                with interrupts.held():
+                    if outputs[at] is not None:
+                        outputs[at].write(frame, seen)
+                    if lines is not None:
+                        lines.write(runs[at].source.reader.name, runs[at].frames, seen)
+                    runs[at].add(seen, now)
+                progress.look(sum(one.frames for one in runs))
+    except KeyboardInterrupt as stop:
+        return int(stop.args[0] if stop.args else signal.SIGINT)
+    except BaseException as error:
+        kept = _all_of(outputs, lines)
+        if isinstance(error, EnvironmentFault) and any(one.frames and one.source.reader.live for one in runs):
+            _finish(kept)
+            for path in (output.path for output in kept if output.path.exists()):
+                log.warning("%s is kept, with what came before the failure", path)
+        else:
+            _discard(kept)
+        raise
+    return None
+
+
+def _all_of(outputs: Sequence[Any], lines: ResultLines | None) -> list[Any]:
+    return [output for output in (*outputs, lines) if output is not None]
+
+
+def _finish(outputs: Sequence[Any]) -> None:
+    """All whole, or none there."""
+    try:
+        for output in outputs:
+            output.finish()
+    except BaseException:
+        _discard(outputs)
+        raise
+
+
+def _discard(outputs: Sequence[Any]) -> None:
+    for output in outputs:
+        output.discard()
 
 
 def _warm(owner: scheduler.Scheduler, pipeline: Seq, source: Watched, options: StreamOptions) -> None:

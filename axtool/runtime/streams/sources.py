@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -66,6 +66,10 @@ class Watched:
     def queue_depth(self) -> int:
         """Frames that are decoded and wait."""
         return self.reader.queue_depth()
+
+    def listen(self, callback: Callable[[], None] | None) -> None:
+        """Call back when a frame is ready, as the reader does."""
+        self.reader.listen(callback)
 
     def close(self) -> None:
         """Give back what is open."""
