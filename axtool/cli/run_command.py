@@ -15,6 +15,8 @@ from axtool.legible import legible_values
 
 if TYPE_CHECKING:
     from axtool.inputs.prepare import Preparation
+    from axtool.runtime.streams.axm import Wanted
+    from axtool.runtime.streams.run import StreamOptions, StreamRun
 
 
 def run_command(
@@ -118,15 +120,18 @@ def run_command(
         from axtool.runtime.streams.axm import stream_axm
 
         kernel = None if postamble is None else p.postamble_of(postamble)
-        with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
-            run_stream(
-                str(model), streams,
-                lambda options, wanted, told: stream_axm(
-                    model, items, options, wanted, told=told, prepare=prepare, preprocess=preprocess,
-                    postamble=kernel, engine=engine, threads=threads, isa=isa,
-                ),
-                progress=progress, save=save, lines=out, force=force, as_json=as_json, quiet=quiet,
+
+        def streamed(options: "StreamOptions", wanted: "Wanted", progress: Progress) -> "StreamRun":
+            progress.step("streaming")
+            return stream_axm(
+                model, items, options, wanted, told=progress.rate, prepare=prepare, preprocess=preprocess,
+                postamble=kernel, engine=engine, threads=threads, isa=isa,
             )  # fmt: skip
+
+        run_stream(
+            str(model), streams, streamed,
+            save=save, lines=out, force=force, as_json=as_json, quiet=quiet, verbose=verbose,
+        )  # fmt: skip
         return
     files = [model, *(Path(item.rsplit("=", 1)[-1]) for item in items)]
     picture = None if save is None else Path(save)

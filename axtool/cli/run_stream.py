@@ -15,9 +15,9 @@ from axtool.legible import legible_values
 
 if TYPE_CHECKING:
     from axtool.runtime.streams.axm import Wanted
-    from axtool.runtime.streams.run import StreamOptions, StreamRun, Told
+    from axtool.runtime.streams.run import StreamOptions, StreamRun
 
-    Work = Callable[[StreamOptions, Wanted, Told], StreamRun]
+    Work = Callable[[StreamOptions, Wanted, Progress], StreamRun]
 
 ORDERS = ("as_available", "round_robin")
 
@@ -27,14 +27,16 @@ def run_stream(
     words: StreamWords,
     work: "Work",
     *,
-    progress: Progress,
     save: str | None = None,
     lines: Path | None = None,
     force: bool = False,
     as_json: bool = False,
     quiet: bool = False,
+    verbose: bool = False,
 ) -> None:
-    """Do the work and print it. Raises SystemExit with the code of the signal where one ended the run."""
+    """Do the work, which is told where to say how far it is, and print it. Raises SystemExit with the code of the
+    signal where one ended the run.
+    """
     from axtool.config import write_whole
     from axtool.report.stream import stream_document, stream_text
     from axtool.runtime.streams.axm import Wanted
@@ -48,8 +50,8 @@ def run_stream(
         words.boards, words.devices, words.realtime, words.replay, words.workers, words.max_in_flight, order,
         words.trace is not None, words.warmup,
     )  # fmt: skip
-    progress.step("streaming")
-    ran = work(options, Wanted(save, lines, words.trace, words.frames, force), progress.rate)
+    with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+        ran = work(options, Wanted(save, lines, words.trace, words.frames, force), progress)
     document = stream_document(model, ran)
     if words.trace is not None:
         from axtool.report.stream_trace import stream_trace

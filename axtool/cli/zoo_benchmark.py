@@ -1,6 +1,6 @@
 """`axzoo benchmark`: how long a frame takes from picture to result, operator by operator."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from axtool.cli.zoo_built import axm_of
 from axtool.cli.zoo_run import Axm, Kernel, Name, Target, Threads
 from axtool.errors import UsageError
 from axtool.legible import legible_values
+
+if TYPE_CHECKING:
+    from axtool.runtime.streams.axm import Wanted
+    from axtool.runtime.streams.run import StreamOptions, StreamRun
 
 
 def benchmark_command(
@@ -60,14 +64,16 @@ def benchmark_command(
             raise UsageError(
                 "a video is timed with its operators fused", hint="leave out --optimize", code="bad-option"
             )
-        with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+        video = picture
+
+        def streamed(options: "StreamOptions", wanted: "Wanted", progress: Progress) -> "StreamRun":
             path = axm_of(entry, axm, target, source, progress)
             loaded = load_entry(entry, path, kernel=kernel, threads=threads)
-            run_stream(
-                entry.config.name, s.StreamWords(show_stats=True, frames=frames, warmup=warmup),
-                lambda options, wanted, told: loaded.stream([picture], options, wanted, told),
-                progress=progress, as_json=as_json, quiet=quiet,
-            )  # fmt: skip
+            progress.step("timing")
+            return loaded.stream([video], options, wanted, progress.rate)
+
+        words = s.StreamWords(show_stats=True, frames=frames, warmup=warmup)
+        run_stream(entry.config.name, words, streamed, as_json=as_json, quiet=quiet, verbose=verbose)
         return
     given = pictures_in([picture]) if picture is not None else []
     with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:

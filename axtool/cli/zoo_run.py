@@ -1,7 +1,7 @@
 """`axzoo run`: pictures and videos through a model of the zoo, with the steps and the kernel of its config."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from axtool.cli.run_stream import run_stream
 from axtool.cli.zoo_built import axm_of
 from axtool.errors import UsageError
 from axtool.legible import legible_values
+
+if TYPE_CHECKING:
+    from axtool.runtime.streams.axm import Wanted
+    from axtool.runtime.streams.run import StreamOptions, StreamRun
 
 Name = Annotated[str, typer.Argument(metavar="MODEL", help="A name of `axzoo list`, or your own .yaml or .py.")]
 Axm = Annotated[
@@ -82,13 +86,17 @@ def run_command(
         show_stats, frames, devices, boards, realtime, replay_from or replay, workers, max_in_flight, order, trace
     )  # fmt: skip
     if streams.given or any(map(is_moving, inputs)):
-        with Progress(quiet=quiet, verbose=verbose, as_json=as_json).shown() as progress:
+
+        def streamed(options: "StreamOptions", wanted: "Wanted", progress: Progress) -> "StreamRun":
             path = axm_of(entry, axm, target, source, progress)
             loaded = load_entry(entry, path, kernel=kernel, threads=threads)
-            run_stream(
-                entry.config.name, streams, lambda options, wanted, told: loaded.stream(inputs, options, wanted, told),
-                progress=progress, save=None if out is None else str(out), force=force, as_json=as_json, quiet=quiet,
-            )  # fmt: skip
+            progress.step("streaming")
+            return loaded.stream(inputs, options, wanted, progress.rate)
+
+        run_stream(
+            entry.config.name, streams, streamed,
+            save=None if out is None else str(out), force=force, as_json=as_json, quiet=quiet, verbose=verbose,
+        )  # fmt: skip
         return
     pictures = pictures_in(inputs)
     drawn = _drawn_to(out, pictures, force=force)
