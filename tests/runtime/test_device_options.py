@@ -34,11 +34,11 @@ def test_an_allocation_of_another_type_is_refused(tiny_models: Tiny, value: Any)
 
 @pytest.mark.parametrize("value", [0, -3, 1 << 20])
 def test_a_batch_is_at_least_one_frame(tiny_models: Tiny, value: int) -> None:
-    with pytest.raises(ValueError, match=r"batch is .*want the frames that a core is handed at once, 1 to"):
+    with pytest.raises(ValueError, match=r"batch is .*want the frames that a core runs in a row, 1 to"):
         op.load(tiny_models / "two.axm", batch=value)
 
 
-@pytest.mark.parametrize("value", [True, 2.0, "2", None])
+@pytest.mark.parametrize("value", [True, 2.0, "2"])
 def test_a_batch_is_a_whole_number(tiny_models: Tiny, value: Any) -> None:
     with pytest.raises(TypeError, match=r"batch is a .*want a whole number"):
         op.load(tiny_models / "two.axm", batch=value)

@@ -145,9 +145,9 @@ def test_an_object_may_be_made_of_what_is_known(name: str) -> None:
     assert (made.index, made.class_id, made.score) == (0, 3, 0.5)
 
 
-def test_a_model_is_loaded_by_its_file_and_its_postamble_by_name() -> None:
-    assert shown(op.load, ()).startswith("file, *, name='', ")
-    assert "using_postamble=None" in shown(op.load, ())
+def test_a_model_is_loaded_by_its_file_and_everything_else_by_name() -> None:
+    known = "name='', core_allocation=None, using_postamble=None, device_config=None, batch=None"
+    assert shown(op.load, ()) == f"file, *, {known}, engine='native', threads=1"
 
 
 @pytest.mark.parametrize("name", [name for name, _ in lines(TABLE) if name != "frame_context"])

@@ -16,7 +16,8 @@ MOST_BATCH = 1 << 16
 @dataclass(frozen=True)
 class DeviceOptions:
     """`core_allocation`: None for an equal share of the cores, so many of them, or '50%' of what is left.
-    `batch`: the frames that a core is handed at once when many are known. Neither changes the bits.
+    `batch`: the frames that a core runs in a row while another model waits for it; None leaves it to the scheduler.
+    Neither changes the bits.
     `device_config`: settings of boards by board model.
     `engine`, `threads` and `isa` are of the simulated cores.
 
@@ -24,7 +25,7 @@ class DeviceOptions:
     """
 
     core_allocation: int | str | None = None
-    batch: int = 1
+    batch: int | None = None
     device_config: DeviceConfig | None = None
     engine: str = "native"
     threads: int = 1
@@ -32,7 +33,8 @@ class DeviceOptions:
 
     def __post_init__(self) -> None:
         _check_allocation(self.core_allocation)
-        _check_whole("batch", self.batch, "the frames that a core is handed at once", MOST_BATCH)
+        if self.batch is not None:
+            _check_whole("batch", self.batch, "the frames that a core runs in a row", MOST_BATCH)
         if self.device_config is not None and not isinstance(self.device_config, DeviceConfig):
             raise TypeError(
                 f"device_config is a {type(self.device_config).__name__}, want a DeviceConfig: "
@@ -46,7 +48,7 @@ class DeviceOptions:
         made: dict[str, Any] = {}
         if self.core_allocation is not None:
             made["core_allocation"] = self.core_allocation
-        if self.batch != 1:
+        if self.batch is not None:
             made["batch"] = self.batch
         if self.device_config is not None:
             made["device_config"] = {board: settings.said() for board, settings in self.device_config.boards.items()}

@@ -148,7 +148,7 @@ def load(
     core_allocation: int | str | None = None,
     using_postamble: Postamble | None = None,
     device_config: DeviceConfig | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     engine: str = "native",
     threads: int = 1,
 ) -> Any:
@@ -160,7 +160,8 @@ def load(
 
     core_allocation  how many cores of the scheduler the model is spread over: None for an equal share among the models
                      in use, a number of cores, or '50%' of what is left.
-    batch            how many frames `batch` hands to a core at once. It never changes the bits.
+    batch            how many frames of it a core runs in a row while another model waits for that core; None leaves
+                     that to the scheduler. It never changes the bits.
     device_config    settings of the boards that it runs on, by board model; those of the scheduler go before them.
     engine, threads  of a simulated core.
 
