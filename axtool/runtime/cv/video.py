@@ -32,11 +32,13 @@ FORMATS = (
     "vc1", "cavsvideo", "avs2", "avs3", "evc", "bink", "smk", "nsv", "film_cpk", "flic", "roq", "webp_pipe",
 )  # fmt: skip
 # How addresses are opened: RTSP asks for TCP first, which loses nothing; UDP goes on after more than it can hold.
+_NETWORK_OPTIONS = {"rtsp_flags": "prefer_tcp", "overrun_nonfatal": "1"}
+_LIVE_FORMATS = ("mpjpeg", "hls", "dash")  # of what an http address gives, where it has no length
+
+_SILENCE = "nothing came in time"
 _INDEXED = (".mp4", ".m4v", ".mov", ".3gp")
 _UNFINISHED = "a file that was cut off while it was written has no index and cannot be read"
 _WHAT_IS_READ = "play it to see whether it is a video; .mp4, .mkv, .avi, .ts and what else FFmpeg knows are read"
-_SILENCE = "nothing came in time"
-_LIVE_OPTIONS = {"fflags": "nobuffer", "rtsp_flags": "prefer_tcp", "overrun_nonfatal": "1"}
 
 
 class Video:
@@ -55,7 +57,7 @@ class Video:
             self._container.close()
             raise
         self.fps = _rate(self._stream)
-        self.live = address.live if address.live is not None else self._container.duration is None
+        self.live = address.live if address.live is not None else _goes_on(self._container)
         self._declared = int(self._stream.frames or 0)
         self._packets, self._cut, self._end_s = 0, "", Fraction(0)
         self._begin_s = Fraction(self._stream.start_time or 0) * Fraction(self._stream.time_base or 0)
@@ -94,7 +96,7 @@ class Video:
             try:
                 packet = next(packets, None)
             except av.FFmpegError as error:
-                if self.live:
+                if self.live or self._address.kind is Kind.NETWORK:
                     raise self._silent(error) from error
                 self._cut = _words(error)
                 yield from self._frames_of(None)  # the demuxer did not tell the decoder that this is the end
@@ -162,19 +164,20 @@ class Video:
 def _opened(address: Address, timeout_s: float) -> Any:
     import av
 
-    live = address.live is not False
-    options = {"max_pixels": str(MOST_PIXELS), **(_LIVE_OPTIONS if live else {"format_whitelist": ",".join(FORMATS)})}
+    network = address.kind is Kind.NETWORK
+    options = _NETWORK_OPTIONS if network else {"format_whitelist": ",".join(FORMATS)}
+    options = {"max_pixels": str(MOST_PIXELS), **options}
     start = time.monotonic()
     place = f"file:{Path(address.place).absolute()}"
-    if address.kind is Kind.NETWORK:
+    if network:
         place = re.sub("^mjpeg://", "http://", address.place, flags=re.IGNORECASE)
     try:
         if address.kind is Kind.CAMERA:
             return av.open(address.place, format="v4l2", timeout=(timeout_s, timeout_s))
-        timeout = (timeout_s, timeout_s) if address.kind is Kind.NETWORK else None
+        timeout = (timeout_s, timeout_s) if network else None
         return av.open(place, options=options, timeout=timeout, metadata_errors="replace")
     except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
-        late = address.kind is Kind.NETWORK and time.monotonic() - start >= timeout_s  # RTSP calls it invalid data
+        late = network and time.monotonic() - start >= timeout_s  # RTSP calls it invalid data
         raise _not_opened(error, address, _SILENCE if late else _words(error)) from error
 
 
@@ -209,6 +212,11 @@ def _not_opened(error: Exception, address: Address, words: str) -> AxError:
         hint="check that it can be reached and that it sends",
         code="source-silent",
     )
+
+
+def _goes_on(container: Any) -> bool:
+    """Whether an http address gives what happens now, not a file."""
+    return container.duration is None and container.format.name in _LIVE_FORMATS
 
 
 def _picture_stream(container: Any, address: Address) -> Any:

@@ -1,0 +1,110 @@
+"""Videos and cameras over HTTP, served by the test: files wait and are whole, live streams drop, lists are confined."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import pytest
+
+from axtool.errors import EnvironmentFault
+from axtool.runtime import cv
+from tests.runtime.videos import encode, picture, shade_of, shades
+
+
+class Site(http.server.SimpleHTTPRequestHandler):
+    """The files of a folder, and /camera: MJPEG as cameras send it, until nobody listens."""
+
+    def do_GET(self) -> None:
+        if self.path != "/camera":
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+        self.end_headers()
+        try:
+            for index in range(2000):
+                data = cv2.imencode(".jpg", picture(20 + index % 200))[1].tobytes()
+                head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(data)}\r\n\r\n"
+                self.wfile.write(head.encode() + data + b"\r\n")
+                time.sleep(0.005)
+        except OSError:
+            return
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on stderr."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[str]:
+    handler = functools.partial(Site, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
+def test_a_video_of_a_server_is_a_file_and_every_frame_comes(tmp_path: Path, site: str, suffix: str) -> None:
+    wanted = shades(20)
+    encode(tmp_path / f"x.{suffix}", [picture(shade) for shade in wanted])
+    with cv.create_source(f"{site}/x.{suffix}", buffer_size=2, timeout_s=5) as source:
+        assert not source.live
+        assert [shade_of(frame) for frame in source] == pytest.approx(wanted, abs=4)
+        assert source.dropped == 0
+
+
+def test_a_playlist_with_an_end_is_a_file_of_all_its_parts(tmp_path: Path, site: str) -> None:
+    wanted = shades(40)
+    options = {"hls_time": "0.5", "hls_list_size": "0"}
+    encode(tmp_path / "x.m3u8", [picture(shade) for shade in wanted], fps=20, format="hls", options={"g": "10"},
+           container_options=options)  # fmt: skip
+    assert len(list(tmp_path.glob("*.ts"))) > 2
+    with cv.create_source(f"{site}/x.m3u8", timeout_s=5) as source:
+        assert not source.live
+        assert [shade_of(frame) for frame in source] == pytest.approx(wanted, abs=5)
+
+
+@pytest.mark.parametrize("scheme", ["http", "mjpeg"])
+def test_a_camera_that_sends_jpegs_is_live(site: str, scheme: str) -> None:
+    with cv.create_source(f"{scheme}{site.removeprefix('http')}/camera", buffer_size=2, timeout_s=5) as source:
+        assert (source.live, source.frame_count) == (True, None)
+        first = shade_of(next(source))
+        time.sleep(0.3)
+        assert source.dropped > 5
+        assert shade_of(next(source)) > first + 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile://{file}\n#EXT-X-ENDLIST\n",
+        "ffconcat version 1.0\nfile {file}\n",
+        "ffconcat version 1.0\nfile file:{file}\n",
+    ],
+)
+def test_a_server_cannot_have_local_files_read(tmp_path: Path, site: str, text: str) -> None:
+    secret = encode(tmp_path / "secret.ts", [picture(9)] * 5)
+    with av.open(str(secret)) as readable:
+        assert readable.streams.video
+    (tmp_path / "x.m3u8").write_text(text.format(file=secret))
+    with pytest.raises(EnvironmentFault, match="the address cannot be opened"):
+        cv.create_source(f"{site}/x.m3u8", timeout_s=5)
+
+
+def test_an_answer_without_a_video_is_an_error_that_has_its_reason(tmp_path: Path, site: str) -> None:
+    (tmp_path / "page.html").write_text("<html>no video</html>")
+    with pytest.raises(EnvironmentFault, match="404 Not Found"):
+        cv.create_source(f"{site}/missing.mp4", timeout_s=5)
+    with pytest.raises(EnvironmentFault, match="the address cannot be opened: Invalid data"):
+        cv.create_source(f"{site}/page.html", timeout_s=5)
