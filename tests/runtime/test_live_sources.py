@@ -358,15 +358,26 @@ def test_a_camera_that_is_missing_is_named_beside_those_there_are() -> None:
     assert "there are /dev/video" in caught.value.hint or "shows none" in caught.value.hint
 
 
-def test_a_buffer_holds_no_more_bytes_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "MOST_BYTES", 3 * picture(1).nbytes)
-    feed = Feed(30, live=False)
-    feed.start(lambda: iter([picture(1)] * 8), "frames")
-    until(lambda: feed.depth() == 3, "three frames")
-    time.sleep(0.02)
-    assert feed.depth() == 3
-    assert sum(feed.get() is not END for _ in range(8)) == 8
-    assert feed.get() is END
+def test_buffers_share_the_memory_for_frames_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "MOST_BYTES", 6 * picture(1).nbytes)
+    first, second = Feed(30, live=False), Feed(30, live=False)
+    first.start(lambda: iter([picture(1)] * 12), "source first")
+    until(lambda: first.depth() == 6, "all that the memory holds")
+    second.start(lambda: iter([picture(1)] * 12), "source second")
+    until(lambda: second.depth() == 3, "its half")
+    for feed in (first, second):
+        assert sum(feed.get(SOON_S) is not END for _ in range(12)) == 12
+        assert feed.get(SOON_S) is END
+
+
+def test_a_frame_that_is_larger_than_the_memory_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "MOST_BYTES", 1)
+    with cv.create_source([picture(1)] * 4) as source:
+        next(source)
+        until(lambda: source.queue_depth() == 1, "the next one")
+        time.sleep(0.02)
+        assert source.queue_depth() == 1
+        assert len(list(source)) == 2 + 1
 
 
 def test_a_program_ends_while_its_camera_is_silent() -> None:

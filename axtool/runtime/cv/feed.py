@@ -6,21 +6,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from axtool.runtime.image import Image
 
-MOST_BYTES = 1 << 29  # of the frames in one buffer: thirty of 8K would be 3 GB
+MOST_BYTES = 1 << 30  # of the frames in all buffers: thirty of each of 64 cameras would be 12 GB
 END: Final = object()  # what `get` gives behind the last frame
 
 
 class Feed:
     """The frames between the thread that decodes and the one that takes them.
 
-    `size` frames are held at most, or `MOST_BYTES` of them, but one always. The thread knows the feed and not the
+    `size` frames are held at most, or what is this one's share of `MOST_BYTES` beside the others that are read now, but
+    one always. The thread knows the feed and not the
     source, so that a source that nobody holds any more can end it. `on_change` is called without a lock whenever a
     frame is there to take, and when none will follow.
     """
+
+    _reading: ClassVar[int] = 0  # feeds whose threads run
+    _counting: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, size: int, *, live: bool, on_drop: Callable[[int], None] | None = None) -> None:
         self.size, self.live, self.dropped = size, live, 0
@@ -97,6 +101,8 @@ class Feed:
 
     def _fill(self, frames: Callable[[], Iterator[Any]]) -> None:
         error: BaseException | None = None
+        with Feed._counting:
+            Feed._reading += 1
         try:
             taken = frames()
             try:
@@ -108,6 +114,8 @@ class Feed:
                     taken.close()  # files and cameras are given back here, not when the collector comes by
         except BaseException as caught:
             error = caught
+        with Feed._counting:
+            Feed._reading -= 1
         with self._changed:
             self._ended = True
             self._error = None if self.closed.is_set() else error
@@ -141,7 +149,8 @@ class Feed:
             told()
 
     def _full(self, size: int) -> bool:
-        return bool(self._frames) and (len(self._frames) >= self.size or self._bytes + size > MOST_BYTES)
+        share = MOST_BYTES // max(1, Feed._reading)
+        return bool(self._frames) and (len(self._frames) >= self.size or self._bytes + size > share)
 
 
 def _bytes_of(frame: Any) -> int:

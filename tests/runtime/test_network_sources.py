@@ -1,4 +1,4 @@
-"""Videos and cameras over HTTP, served by the test: files wait and are whole, live streams drop, lists are confined."""
+"""Videos and cameras over HTTP and RTSP, served by the test: files are whole, live ones drop, lists are confined."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import cv2
 import pytest
 
 from axtool.errors import EnvironmentFault
-from axtool.runtime import cv
-from tests.runtime.videos import encode, picture, shade_of, shades
+from axtool.runtime import cv, op
+from tests.runtime.rtsp_camera import RtspCamera
+from tests.runtime.videos import encode, picture, shade_of, shades, threads
 
 
 class Site(http.server.SimpleHTTPRequestHandler):
@@ -108,3 +109,43 @@ def test_an_answer_without_a_video_is_an_error_that_has_its_reason(tmp_path: Pat
         cv.create_source(f"{site}/missing.mp4", timeout_s=5)
     with pytest.raises(EnvironmentFault, match="the address cannot be opened: Invalid data"):
         cv.create_source(f"{site}/page.html", timeout_s=5)
+
+
+def test_a_camera_over_rtsp_gives_its_frames_and_hides_its_password() -> None:
+    with RtspCamera() as camera, cv.create_source(camera.url, buffer_size=5, timeout_s=5) as source:
+        assert source.live
+        assert "secret" not in source.name + repr(source)
+        seen = [shade_of(next(source)) for _ in range(20)]
+        assert seen == sorted(seen)
+        assert seen[-1] - seen[0] > 10
+        before = source.dropped
+        time.sleep(0.3)
+        assert source.dropped > before + 5
+
+
+def test_a_camera_that_falls_silent_is_an_error_and_one_that_hangs_up_is_an_end() -> None:
+    with RtspCamera() as camera:
+        with cv.create_source(camera.url, timeout_s=1.5) as source:
+            next(source)
+            camera.mute.set()
+            start = time.monotonic()
+            with pytest.raises(EnvironmentFault, match=r"no frame came for 1\.5 s|broke off") as caught:
+                list(source)
+            assert 1 < time.monotonic() - start < 10
+            assert "secret" not in str(caught.value)
+        camera.mute.clear()
+    with RtspCamera() as camera, cv.create_source(camera.url, timeout_s=5) as source:
+        next(source)
+        camera.hang_up.set()
+        assert all(shade_of(frame) > 0 for frame in source)
+        assert source.ended
+
+
+def test_a_stream_over_rtsp_is_left_without_a_thread() -> None:
+    before = threads()
+    with RtspCamera() as camera:
+        results = op.seq(shade_of).stream(camera.url)
+        seen = [next(results)[1] for _ in range(15)]  # type: ignore[call-overload]
+        results.close()  # type: ignore[attr-defined]
+        assert seen == sorted(seen)
+        assert threads() <= before
