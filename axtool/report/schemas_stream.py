@@ -45,7 +45,7 @@ class StreamSource(Part):
     live: bool
     size: list[int] | None = Field(description="Width and height of the last frame; null without frames.")
     frames: int
-    frames_per_s_measured: float | None = Field(description="First to last result; null for fewer than two.")
+    frames_per_s_measured: float | None = Field(description="Behind the first full window; of fewer frames, of all.")
     source_frames_per_s: float | None = Field(description="What the source says; null where it says nothing.")
     dropped_frames: int = Field(description="Of a live source, those that nobody took in time.")
     damaged_packets: int
@@ -80,7 +80,7 @@ class StreamRates(Part):
     device_frames_per_s_modelled: float | None
     device_frames_per_s_measured: float | None = Field(description="Of the device as it is simulated here.")
     host_frames_per_s_measured: float | None = Field(description="Of one thread that never waits for a core.")
-    system_frames_per_s_measured: float | None = Field(description="Results of all sources; null for fewer than two.")
+    system_frames_per_s_measured: float | None = Field(description="Results of all sources; null without any.")
 
 
 class StreamProcess(Part):

@@ -69,7 +69,7 @@ def _source(one: SourceRun) -> dict[str, Any]:
         "queue_depth_measured": None if one.depths.mean is None else {"mean": one.depths.mean, "max": one.depths.most},
         "found": [{"label": label, "objects": n, "frames": frames} for label, (n, frames) in found[:LABELS]],
         "other_labels": max(len(found) - LABELS, 0),
-        "saved": None if one.saved is None else str(one.saved),
+        "saved": None if one.saved is None or not one.frames else str(one.saved),
     }
 
 

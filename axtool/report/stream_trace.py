@@ -8,6 +8,7 @@ run began; what a core's frame takes on the chip is in its `args`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,8 +33,8 @@ def stream_trace(model: str, run: StreamRun) -> bytes:
 def trace_events(run: StreamRun) -> list[dict[str, Any]]:
     """Metadata, then the spans by begin."""
     events = sorted(run.profiler.events, key=lambda event: event.start_s)
-    threads = _numbered(event.lane for event in events if not _of_core(event))
-    cores = _numbered(sorted(core.name for core in run.cores))
+    threads = _numbered(sorted({event.lane for event in events if not _of_core(event)}, key=_naturally))
+    cores = _numbered(sorted((core.name for core in run.cores), key=_naturally))
     copies = run.pipelines if len(run.pipelines) > 1 else ()
     streams = {id(inner): index for index, pipeline in enumerate(copies) for inner in walk(pipeline)}
     return [
@@ -64,7 +65,12 @@ def _of_core(event: Event) -> bool:
 
 
 def _numbered(lanes: Iterable[str]) -> dict[str, int]:
-    return {lane: number for number, lane in enumerate(dict.fromkeys(lanes), 1)}
+    return {lane: number for number, lane in enumerate(lanes, 1)}
+
+
+def _naturally(name: str) -> list[tuple[int, str]]:
+    """Worker 2 before worker 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _metadata(process: int, name: str, lanes: Mapping[str, int]) -> list[dict[str, Any]]:

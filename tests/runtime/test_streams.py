@@ -23,7 +23,7 @@ from axtool.runtime.op.prepare import Prepare
 from axtool.runtime.streams.interrupts import Interrupts
 from axtool.runtime.streams.outputs import DEFAULT_FPS, PictureFiles, ResultLines, VideoFile, outputs_of
 from axtool.runtime.streams.pipeline import Seen, front_of
-from axtool.runtime.streams.run import Depths, StreamOptions, run
+from axtool.runtime.streams.run import Depths, Pace, StreamOptions, run
 from axtool.runtime.streams.sources import Watched, opened
 from axtool.runtime.streams.words import reads_like_a_stream
 from tests.videos import frames_in, pictures, video
@@ -313,3 +313,21 @@ def test_signals_are_left_alone_outside_of_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert found == [before]
+
+
+# ---- the pace
+
+
+def test_the_frames_that_are_under_way_together_do_not_make_the_rate() -> None:
+    pace = Pace(4, begun_s=10.0)
+    for second in (12.0, 12.0, 12.0, 12.0, 13.0, 14.0):
+        pace.add(second)
+    assert pace.fps == 1.0
+
+
+def test_of_fewer_frames_than_a_window_the_rate_is_that_of_the_whole_run() -> None:
+    pace = Pace(4, begun_s=10.0)
+    assert pace.fps is None
+    for _ in range(3):
+        pace.add(12.0)
+    assert pace.fps == 1.5

@@ -80,18 +80,17 @@ class SourceRun:
     latency: Durations = field(default_factory=Durations)
     found: dict[str, list[int]] = field(default_factory=dict)
     depths: Depths = field(default_factory=lambda: Depths())
-    first_s: float = 0.0  # time.perf_counter() of the first result, and of the last
-    last_s: float = 0.0
+    pace: Pace = field(default_factory=lambda: Pace(1))
 
     @property
     def fps(self) -> float | None:
-        """Results a second, from the first to the last; None for fewer than two."""
-        return (self.frames - 1) / (self.last_s - self.first_s) if self.last_s > self.first_s else None
+        """Results a second: see `Pace`."""
+        return self.pace.fps
 
     def add(self, seen: Seen, now_s: float) -> None:
         """One more result."""
         self.frames += 1
-        self.first_s, self.last_s = self.first_s or now_s, now_s
+        self.pace.add(now_s)
         self.latency.add(now_s - self.source.pulled.popleft())
         for label, count in _labels(seen.result).items():
             counts = self.found.setdefault(label, [0, 0])
@@ -117,10 +116,37 @@ class Depths:
         return self.total / self.count if self.count else None
 
 
+@dataclass
+class Pace:
+    """When results came. The first `window` of them may come at once, since so many frames are under way together: the
+    rate is that of the others, or where there are none that of all since `begun_s`.
+    """
+
+    window: int
+    begun_s: float = 0.0  # time.perf_counter(), as all of them
+    count: int = 0
+    steady_s: float = 0.0
+    last_s: float = 0.0
+
+    def add(self, now_s: float) -> None:
+        """One more result."""
+        self.count += 1
+        self.last_s = now_s
+        if self.count == self.window:
+            self.steady_s = now_s
+
+    @property
+    def fps(self) -> float | None:
+        """Results a second; None without any."""
+        steady = self.count - self.window
+        passed = self.last_s - (self.steady_s if steady > 0 else self.begun_s)
+        return (steady if steady > 0 else self.count) / passed if self.count and passed > 0 else None
+
+
 @dataclass(frozen=True)
 class StreamRun:
     """All of a run. `pipelines` are those of the sources, copies of one; `seconds` is the time from the first pull to
-    the last result, and `fps` the results of all sources a second between the first and the last; measured.
+    the last result, and `pace` that of the results of all sources; measured.
     `stopped_by` is the number of the signal that ended the run before its sources did.
     """
 
@@ -135,6 +161,7 @@ class StreamRun:
     resources: ResourceMonitor
     begun_s: float
     seconds: float
+    pace: Pace
     stopped_by: int | None = None
 
     @property
@@ -144,10 +171,8 @@ class StreamRun:
 
     @property
     def fps(self) -> float | None:
-        """None for fewer than two results."""
-        first = min((one.first_s for one in self.sources if one.frames), default=0.0)
-        last = max((one.last_s for one in self.sources), default=0.0)
-        return (self.frames - 1) / (last - first) if last > first else None
+        """Results a second, of all sources: see `Pace`."""
+        return self.pace.fps
 
 
 def run(
@@ -179,23 +204,31 @@ def run(
         warmed = owner.stats().cores
         profiler = stack.enter_context(OperatorProfiler(keep_events=TRACE_EVENTS if options.trace else 0))
         resources = stack.enter_context(ResourceMonitor())
+        window = in_flight(owner, options.max_in_flight)
         begun = time.perf_counter()
+        pace = Pace(window * len(runs), begun)
+        for one in runs:
+            one.pace = Pace(window, begun)
         progress = _Progress(told, [source.total for source in sources], begun)
         results = _results(owner, pipelines, runs, options)
-        stopped_by = _record(results, runs, outputs, lines, progress)
+        stopped_by = _record(results, runs, outputs, lines, pace, progress)
         seconds = time.perf_counter() - begun
         cores = _since(warmed, owner.stats().cores)
-        window = in_flight(owner, options.max_in_flight)
         workers = max(options.workers or WORKERS_PER_CORE * owner.core_count, 1)
     _finish(_all_of(outputs, lines))
     return StreamRun(
         runs, pipelines, options, boards_used, cores, workers, window, profiler, resources, begun,
-        seconds, stopped_by,
+        seconds, pace, stopped_by,
     )  # fmt: skip
 
 
 def _record(
-    results: Results, runs: Sequence[SourceRun], outputs: Sequence[Any], lines: ResultLines | None, progress: _Progress
+    results: Results,
+    runs: Sequence[SourceRun],
+    outputs: Sequence[Any],
+    lines: ResultLines | None,
+    pace: Pace,
+    progress: _Progress,
 ) -> int | None:
     """Write and count all results. The number of the signal that ended them, None where they came to their end.
 
@@ -211,7 +244,8 @@ def _record(
                     if lines is not None:
                         lines.write(runs[at].source.reader.name, runs[at].frames, seen)
                     runs[at].add(seen, now)
-                progress.look(sum(one.frames for one in runs))
+                    pace.add(now)
+                progress.look(pace.count)
     except KeyboardInterrupt as stop:
         return int(stop.args[0] if stop.args else signal.SIGINT)
     except BaseException as error:
