@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from contextlib import suppress
 from typing import Any
 
 import av
@@ -45,7 +46,7 @@ class RtspCamera:
                 client, _ = self._server.accept()
             except OSError:
                 return
-            with client:
+            with client, suppress(OSError):
                 self._talk(client)
 
     def _talk(self, client: socket.socket) -> None:
@@ -82,7 +83,7 @@ class RtspCamera:
                     frame = av.VideoFrame.from_ndarray(picture(20 + index % 200), format="rgb24")
                     frame.pts, index = index, index + 1
                     container.mux(stream.encode(frame))
-        except OSError:  # the client has left
+        except (OSError, av.FFmpegError):  # the client has left
             return
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import re
 import time
 from collections.abc import Generator, Iterator
@@ -22,6 +23,7 @@ from axtool.runtime.image import ColorFormat, Image, Pixels
 log = logging.getLogger("axtool")
 
 MOST_PIXELS = 1 << 27  # of one frame: 16K is 2^27; a file that claims more is damaged or means harm
+_DECODERS = 4  # threads of one source: more than the conversion to RGB behind them keeps up with
 MOST_SECONDS_MISSING = 1  # between the length that a file tells and its last frame
 
 # What a file may be. Playlists, which name other files and addresses, are not among them.
@@ -64,6 +66,7 @@ class Video:
         self._length_s = _length_s(self._container, self._stream)
         self.frame_count = None if self.live else self._declared or self._estimated()
         self._stream.thread_type = "SLICE" if self.live else "AUTO"  # threads by frame would hold frames back
+        self._stream.thread_count = min(_DECODERS, os.cpu_count() or 1)
 
     def close(self) -> None:
         """Close what was opened and is not read."""
