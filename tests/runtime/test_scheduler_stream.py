@@ -413,6 +413,21 @@ def test_an_error_of_the_source_comes_unchanged_behind_its_frames(owner: PoolOwn
 
 
 @pytest.mark.parametrize("window", [None, 1])
+def test_a_frame_that_cannot_be_looked_at_is_an_error_of_the_source(owner: PoolOwner, window: int | None) -> None:
+    class Closed:
+        """A picture whose file is closed."""
+
+        @property
+        def width(self) -> int:
+            raise OSError("closed file")
+
+    seen: list[Any] = []
+    with pytest.raises(OSError, match="closed file"):
+        seen += (x for x, _ in stream(owner, [1, 2, Closed()], op.seq(op.identity()), max_in_flight=window))
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("window", [None, 1])
 def test_an_error_of_the_callback_comes_unchanged_behind_the_frames_before(
     owner: PoolOwner, window: int | None
 ) -> None:

@@ -85,14 +85,14 @@ def in_the_pool(owner: Owner, feed: Feed, work: Work, window: int) -> Frames:
             elif room and not (len(flow) and feed.would_block()):
                 try:
                     given = feed.pull()
+                    frame = None if given is None else Frame(index, given, here.copy())
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:
-                    given, failed = None, error
-                if given is None:
+                    frame, failed = None, error
+                if frame is None:
                     more = False
                     continue
-                frame = Frame(index, given, here.copy())
                 index += 1
                 work.prepare(frame)
                 flow.begin(frame)
