@@ -43,7 +43,6 @@ class FakeBoard:
     def connect(self, cores: int | Sequence[int] | None = None) -> FakeConnection:
         if self.taken:
             raise DevicesInUse(f"num_sub_devices > available ({self.info.cores} > 0)")
-        self.taken = True
         self.connections += 1
         return FakeConnection(self)
 
@@ -56,6 +55,7 @@ class FakeConnection:
     def __init__(self, board: FakeBoard) -> None:
         self.board, self.closed = board, False
         self.cores = tuple(range(board.info.cores))
+        board.taken = True
 
     @property
     def device(self) -> Device:
@@ -72,8 +72,11 @@ class FakeConnection:
         return 0.001
 
     def close(self) -> None:
-        self.closed = True
-        self.board.taken = False
+        if not self.closed:
+            self.closed, self.board.taken = True, False
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class FakeInstance:
@@ -187,3 +190,24 @@ class Held:
         self._running.release()
         self._open.wait(10)
         self.then(instance)
+
+
+def nothing_forgotten(scheduler: Scheduler) -> None:
+    """Assert that no frame waits or runs, that each live core rests in one list, and that nothing is out of step."""
+    residency = scheduler.connected()._residency
+    assert (residency.waiting, len(residency.frames)) == (0, 0)
+    assert [core.running for core in residency.alive] == [0] * len(residency.alive)
+
+    def lists() -> list[object]:
+        places = residency.places.values()
+        return [
+            sorted(core.index for core in residency.empty),
+            sorted((place.model.key, place.limit, sorted(core.index for core in place.on)) for place in places),
+            sorted((place.model.key, sorted(core.index for core in place.idle)) for place in places),
+        ]
+
+    before = lists()
+    resting = [*residency.empty, *(core for place in residency.places.values() for core in place.idle)]
+    assert sorted(core.name for core in resting) == sorted(core.name for core in residency.alive)
+    residency.rebuild()
+    assert lists() == before

@@ -20,7 +20,16 @@ from axtool.runtime.devices.seam import DeviceLost
 from axtool.runtime.scheduler import Scheduler, residency
 from axtool.runtime.scheduler.residency import IN_A_ROW
 from axtool.runtime.scheduler.shares import shares
-from tests.runtime.scheduler_boards import FRAME, FakeBoard, FakeInstance, Held, at_once, boards, model
+from tests.runtime.scheduler_boards import (
+    FRAME,
+    FakeBoard,
+    FakeInstance,
+    Held,
+    at_once,
+    boards,
+    model,
+    nothing_forgotten,
+)
 
 A, B, C = model("a"), model("b"), model("c")
 
@@ -322,12 +331,7 @@ def test_whatever_happens_every_frame_ends_and_no_core_is_forgotten(seed: int, q
             return ended
 
         assert at_once(*[partial(frames, random.Random(seed * 100 + at)) for at in range(8)]) == [120] * 8
-        places = scheduler.connected()._residency
-        assert places.waiting == 0
-        assert all(core.running == 0 for core in scheduler.connected().all)
-        resting = [*places.empty, *(core for place in places.places.values() for core in place.idle)]
-        assert sorted(core.index for core in resting) == list(range(board.info.cores))
-        assert all(place.on == [core for core in place.on if core.place is place] for place in places.places.values())
+        nothing_forgotten(scheduler)
         assert all(most <= queue for most in board.most.values())
         scheduler.close()
 

@@ -125,28 +125,22 @@ class Scheduler:
         Frames that wait raise SchedulerClosed; it waits at most 5 s for those that run. Models that were loaded stay
         loaded. The process default makes room: `current()` makes a new one the next time.
         """
-        with self._lock:
-            first, here = self._closing is None, threading.current_thread()
-            if first:
-                self._closing = here
-        if not first:
-            inside = self._workers is not None and self._workers.inside()
-            if self._closing is not here and not inside:
-                self._gone.wait(2 * PATIENCE_S)
-            return
+        first, here = False, threading.current_thread()
         try:
-            if self._cores is not None:
-                self._cores.stop(self.closed_error)
-            for closer in tuple(self.closers):
-                closer()
-            if self._workers is not None:
-                self._workers.close(PATIENCE_S)
+            with self._lock:
+                if self._closing is None:
+                    first, self._closing = True, here
+            if first:
+                self._stop()
+            elif self._closing is not here and not (self._workers is not None and self._workers.inside()):
+                self._gone.wait(2 * PATIENCE_S)
         finally:
-            if self._boards is not None:
-                self._boards.release()
-            if self._cores is not None:
-                self._cores.close()
-            self._gone.set()
+            if first:
+                if self._boards is not None:
+                    self._boards.release()
+                if self._cores is not None:
+                    self._cores.close()
+                self._gone.set()
 
     def __del__(self) -> None:
         """The cores of one that nobody closed, and nobody can close any more, are free again."""
@@ -325,14 +319,24 @@ class Scheduler:
                 boards = Boards()
                 try:
                     devices = boards.select(self._selector)
-                    connections = [boards.connect(device.name) for device in devices]
+                    cores = Cores(
+                        [boards.connect(device.name) for device in devices], partial(_settings, self._device_config)
+                    )
+                    self._boards, self._cores = boards, cores
                 except BaseException:
                     boards.release()
                     raise
-                self._boards = boards
-                self._cores = Cores(connections, partial(_settings, self._device_config))
                 _warn_of_unknown_boards(self._device_config, devices)
         return self._cores
+
+    def _stop(self) -> None:
+        """End what runs, as far as it ends in time."""
+        if self._cores is not None:
+            self._cores.stop(self.closed_error)
+        for closer in tuple(self.closers):
+            closer()
+        if self._workers is not None:
+            self._workers.close(PATIENCE_S)
 
     def _abandon(self) -> None:
         """In a forked child: threads and cores are the parent's."""

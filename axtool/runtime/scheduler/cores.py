@@ -17,7 +17,7 @@ from axtool.runtime import profiler
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import Buffer, Connection, DeviceInfo, DeviceLost, Instance
-from axtool.runtime.scheduler.residency import Core, Residency, Waiter
+from axtool.runtime.scheduler.residency import Core, Frame, Residency
 
 log = logging.getLogger("axtool")
 
@@ -70,26 +70,27 @@ class Cores:
         and `Instance.run` raise.
         """
         while True:
-            core = self._take(model)
+            frame = Frame()
             try:
+                core = self._take(frame, model)
                 instance = core.instance
                 if instance is None:
                     instance = self._load(core, model)
                 made, report = instance.run(stage, inputs, outputs)
+                modelled = report.modelled_s
+                with self._lock:
+                    core.frames += stage == 0
+                    core.busy_s += report.busy_s
+                    if modelled is not None:
+                        core.modelled_s += modelled
+                    self._residency.end(frame)
             except DeviceLost as error:
-                self._bury(core, error)
+                self._bury(frame, error)
                 continue
             except BaseException:
                 with self._lock:
-                    self._residency.give_back(core)
+                    self._residency.leave(frame)
                 raise
-            modelled = report.modelled_s
-            with self._lock:
-                core.frames += stage == 0
-                core.busy_s += report.busy_s
-                if modelled is not None:
-                    core.modelled_s += modelled
-                self._residency.give_back(core)
             recorder = profiler.active()
             if recorder is not None:
                 recorder.record_core(core.name, model.name, report.start_s, report.busy_s, modelled)
@@ -122,12 +123,12 @@ class Cores:
 
         False, and nothing is lent, when some are lent to the model already.
         """
-        with self._lock:
-            place = self._residency.place_of(model)
-            first = not place.lent
-            if first:
-                place.lent = frozenset(self.all[index] for index in indices)
+        first, loan = False, frozenset(self.all[index] for index in indices)
         try:
+            with self._lock:
+                place = self._residency.place_of(model)
+                if not place.lent:
+                    first, place.lent = True, loan
             yield first
         finally:
             if first:
@@ -148,11 +149,15 @@ class Cores:
 
     def stop(self, error: Callable[[], AxError]) -> None:
         """Take no more frames: those that wait for a core, or come later, raise `error()`; those that run may end."""
-        with self._lock:
-            self._stopped = self._stopped or error
-            waiters = self._residency.dismiss()
-        for waiter in waiters:
-            waiter.wake.release()
+        try:
+            with self._lock:
+                self._stopped = self._stopped or error
+                self._residency.dismiss()
+        except BaseException:  # Ctrl-C: nobody is left waiting
+            with self._lock:
+                self._stopped = self._stopped or error
+                self._residency.dismiss()
+            raise
 
     def close(self) -> None:
         """Let go of the models, behind `stop` and when the connections are closed; the counters stay."""
@@ -165,28 +170,19 @@ class Cores:
         """In a forked child: the cores are the parent's, and so is the lock."""
         self._lock, self._stopped = threading.Lock(), error
 
-    def _take(self, model: DeviceModel) -> Core:
-        """A core on which the caller runs one frame; its `instance` is None when the caller is to load the model."""
-        residency = self._residency
+    def _take(self, frame: Frame, model: DeviceModel) -> Core:
+        """The core on which a frame runs; its `instance` is None when the caller is to load the model."""
         with self._lock:
             self._check_usable()
-            place = residency.place_of(model)
-            if not residency.waiting:
-                core = residency.found(place)
-                if core is not None:
-                    return core
-            waiter = residency.wait(place)
-            residency.serve()
-        try:
-            waiter.wake.acquire()
-        except BaseException:  # Ctrl-C
-            with self._lock:
-                residency.forget(waiter, place)
-            raise
-        if waiter.core is None:
-            self._check_usable()
-            raise self._none_left()
-        return waiter.core
+            waits = not self._residency.begin(frame, model)
+        if waits:
+            assert frame.wake is not None
+            frame.wake.acquire()
+            if frame.core is None:
+                self._check_usable()
+                raise self._none_left()
+        assert frame.core is not None
+        return frame.core
 
     def _check_usable(self) -> None:
         if self._stopped is not None:
@@ -210,24 +206,19 @@ class Cores:
                 self._residency.serve()  # a core that takes several frames has room now
         return instance
 
-    def _bury(self, core: Core, error: DeviceLost) -> None:
+    def _bury(self, frame: Frame, error: DeviceLost) -> None:
         """Leave out a core that does not answer. Raises the error of `stop`, or DeviceLost where it was the last."""
-        waiters: list[Waiter] = []
+        core, residency = frame.core, self._residency
         with self._lock:
-            core.running -= 1
-            if self._stopped is not None:
-                raise self._stopped() from error
-            alive = self._residency.alive
-            first = core in alive
-            if first:
-                self._residency.bury(core)
-            if not alive:
-                waiters = self._residency.dismiss()
-            left = len(alive)
-        if first:
+            first = core is not None and self._stopped is None and residency.bury(core)
+            residency.leave(frame)
+            left = len(residency.alive)
+            if not left:
+                residency.dismiss()
+        if self._stopped is not None:
+            raise self._stopped() from error
+        if first and core is not None:
             log.warning("%s does not answer and is left out, %d cores remain: %s", core.name, left, error)
-        for waiter in waiters:
-            waiter.wake.release()
         if not left:
             raise self._none_left() from error
 

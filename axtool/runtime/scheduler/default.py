@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from axtool.runtime.device_config import DeviceConfig
 from axtool.runtime.devices import machine
@@ -54,13 +54,23 @@ def create(
                 "scheduler.create(...): enter the block before the first pipeline runs, or release the default with "
                 "scheduler.current().close()"
             )
-    token = CURRENT.set(made)
+    before = CURRENT.get()
     try:
+        CURRENT.set(made)
         yield made
     finally:
-        with suppress(ValueError):  # a generator that is closed elsewhere: this context never had it
-            CURRENT.reset(token)
-        made.close()
+        try:
+            _unbind(made, before)
+        finally:
+            try:
+                made.close()
+            finally:
+                _unbind(made, before)  # Ctrl-C may have come in between
+
+
+def _unbind(made: Scheduler, before: Scheduler | None) -> None:
+    if CURRENT.get() is made:  # not so in a generator that is closed elsewhere: this context never had it
+        CURRENT.set(before)
 
 
 def _made() -> Scheduler:

@@ -42,17 +42,18 @@ class Core:
         self.busy_s, self.modelled_s, self.switch_s = 0.0, 0.0, 0.0
 
 
-class Waiter:
-    """A frame that waits for a core; `wake` is released when it has one, or when there never will be one."""
+class Frame:
+    """A frame that wants a core, waits for one, or has it."""
 
-    __slots__ = ("core", "passed", "ticket", "wake")
+    __slots__ = ("core", "passed", "place", "ticket", "wake", "woken")
 
-    def __init__(self, ticket: int) -> None:
-        self.ticket = ticket
+    def __init__(self) -> None:
         self.core: Core | None = None
+        self.place: Place | None = None
+        self.ticket = 0  # its number among those that wait; 0 for one that does not
         self.passed = 0  # frames of another model that went before it
-        self.wake = threading.Lock()
-        self.wake.acquire()
+        self.wake: threading.Lock | None = None  # released when it has a core, or when there never will be one
+        self.woken = False
 
 
 class Place:
@@ -64,21 +65,109 @@ class Place:
         self.model = model
         self.on: list[Core] = []  # the cores that hold it, or are being loaded with it
         self.idle: list[Core] = []  # those of them that run nothing; the last one rested shortest and is taken first
-        self.queue: deque[Waiter] = deque()
+        self.queue: deque[Frame] = deque()
         self.limit = 1  # its share
         self.in_a_row = model.batch or IN_A_ROW
         self.lent: frozenset[Core] = frozenset()  # cores that it may take beyond its share, for a batch
 
 
 class Residency:
-    """The cores of a scheduler and the models in use. Not for two threads at once."""
+    """The cores of a scheduler and the models in use. Not for two threads at once.
+
+    A signal may raise an error between any two calls in here, as Ctrl-C does in the main thread. Certain is then the
+    model of each core (`Core.place`, `instance`) and the core of each frame; `rebuild` makes the rest of that.
+    """
 
     def __init__(self, cores: Iterable[Core]) -> None:
         self.alive = list(cores)
         self.empty = self.alive[::-1]  # the first core is taken first
         self.places: dict[str, Place] = {}
+        self.frames: set[Frame] = set()  # those that wait or run
         self.waiting = 0  # frames
         self._tickets = 0
+
+    def begin(self, frame: Frame, model: DeviceModel) -> bool:
+        """A frame that wants a core: whether it has one; if not, it is to wait until it is woken."""
+        self.frames.add(frame)
+        frame.place = place = self.place_of(model)
+        if not self.waiting and self._find(place, frame):
+            return True
+        wake = threading.Lock()
+        wake.acquire()
+        self._tickets += 1
+        frame.wake, frame.ticket = wake, self._tickets
+        place.queue.append(frame)
+        self.waiting += 1
+        self.serve()
+        return frame.core is not None
+
+    def end(self, frame: Frame) -> None:
+        """A frame less on its core: another that waits gets it, or it rests."""
+        core = frame.core
+        assert core is not None
+        core.rested_at = time.monotonic()
+        self.frames.remove(frame)
+        core.running -= 1
+        if not core.running and core.place is not None:  # it has none where it died, or its scheduler was closed
+            core.place.idle.append(core)
+        if self.waiting:
+            self.serve()
+
+    def leave(self, frame: Frame) -> None:
+        """A frame that failed, wherever it was."""
+        self.frames.discard(frame)
+        self.rebuild()
+
+    def serve(self) -> None:
+        """Give cores to the frames that wait, in their order, as far as there are any."""
+        served = True
+        while served and self.waiting:
+            served = False
+            for place in sorted((one for one in self.places.values() if one.queue), key=_first_ticket):
+                frame = place.queue[0]
+                if self._find(place, frame):
+                    place.queue.popleft()
+                    self.waiting -= 1
+                    self._count_pass(frame.ticket, place)
+                    _wake(frame)
+                    served = True
+                    break
+
+    def rebuild(self) -> None:
+        """Everything anew from the cores and the frames, then cores for those that wait."""
+        places = dict(self.places)
+        for place in places.values():
+            place.on, place.idle, place.queue = [], [], deque()
+        running: dict[Core, int] = {}
+        waiting: list[Frame] = []
+        for frame in self.frames:
+            if frame.core is None:
+                waiting.append(frame)
+            else:
+                running[frame.core] = running.get(frame.core, 0) + 1
+                if frame.wake is not None and not frame.woken:
+                    _wake(frame)
+        self.empty = []
+        for core in sorted(self.alive, key=_rested_at):
+            core.running = running.get(core, 0)
+            if not core.running and core.instance is None:
+                core.place = None  # its model did not load
+            if core.place is None:
+                self.empty.append(core)
+            else:
+                places[core.place.model.key] = core.place
+                core.place.on.append(core)
+                if not core.running:
+                    core.place.idle.append(core)
+        self.empty.sort(key=self.alive.index, reverse=True)
+        for frame in sorted(waiting, key=_ticket):
+            assert frame.place is not None
+            places[frame.place.model.key] = frame.place
+            frame.place.queue.append(frame)
+        self.waiting = len(waiting)
+        self.places = {key: place for key, place in places.items() if place.on or place.queue or place.lent}
+        self._share()
+        self.serve()
 
     def place_of(self, model: DeviceModel) -> Place:
         """The place of a model, which is in use from now on."""
@@ -88,104 +177,62 @@ class Residency:
             self._share()
         return place
 
-    def found(self, place: Place, passed: int = 0) -> Core | None:
-        """A core for a frame that `passed` others went before, which is then counted as running on it."""
-        core: Core | None
-        own = not self.waiting or not self._must_let_pass(place)
-        if own and place.idle:
-            core = place.idle.pop()
-            core.running = 1
-            return core
-        core = self.empty[-1] if self.empty and self._may_take(self.empty[-1], place) else self._victim(place, passed)
-        if core is None and own:
-            core = _with_room(place.on)
-            if core is not None:
-                core.running += 1
-                return core
-        core = core or self._victim(place, passed, time.monotonic() - UNUSED_AFTER_S)
-        if core is not None:
-            self.move(core, place)
-            core.running = 1
-        return core
-
-    def wait(self, place: Place) -> Waiter:
-        """A frame more that waits, behind all others."""
-        self._tickets += 1
-        waiter = Waiter(self._tickets)
-        place.queue.append(waiter)
-        self.waiting += 1
-        return waiter
-
-    def serve(self) -> None:
-        """Give cores to the frames that wait, in their order, as far as there are any."""
-        served = True
-        while served and self.waiting:
-            served = False
-            for place in sorted((one for one in self.places.values() if one.queue), key=_first_ticket):
-                core = self.found(place, place.queue[0].passed)
-                if core is not None:
-                    waiter = place.queue.popleft()
-                    self.waiting -= 1
-                    self._count_pass(waiter.ticket, place)
-                    waiter.core = core
-                    waiter.wake.release()
-                    served = True
-                    break
-
-    def give_back(self, core: Core) -> None:
-        """A frame less on a core: another that waits gets it, or it rests."""
-        core.running -= 1
-        core.rested_at = time.monotonic()
-        if not core.running and core.place is not None:  # it has none where it died, or its scheduler was closed
-            if core.instance is None:  # its model did not load
-                self.move(core, None)
-                self.empty.append(core)
-            else:
-                core.place.idle.append(core)
-        if self.waiting:
-            self.serve()
-
-    def forget(self, waiter: Waiter, place: Place) -> None:
-        """A frame that gave up waiting."""
-        if waiter.core is not None:
-            self.give_back(waiter.core)
-        elif waiter in place.queue:
-            place.queue.remove(waiter)
-            self.waiting -= 1
-            self._drop_unused(place)
-
     def end_loan(self, place: Place) -> None:
         """Cores that were lent to a model count as its share again, or as more than that."""
         place.lent = frozenset()
         self._drop_unused(place)
 
-    def bury(self, core: Core) -> None:
-        """A core that is not there any more."""
+    def bury(self, core: Core) -> bool:
+        """A core that is not there any more; False when that was known."""
+        if core not in self.alive:
+            return False
+        core.place = core.instance = None
         self.alive.remove(core)
-        self.move(core, None)
-        self._share()
-        if self.alive:
-            self.serve()  # its model may have been on no other core
+        return True
 
-    def dismiss(self) -> list[Waiter]:
-        """The frames that wait, which wait no more."""
-        waiters = [waiter for place in self.places.values() for waiter in place.queue]
+    def dismiss(self) -> None:
+        """The frames that wait are woken without a core."""
+        for frame in tuple(self.frames):
+            if frame.core is None and frame.wake is not None and not frame.woken:
+                _wake(frame)
+            if frame.core is None:
+                self.frames.remove(frame)
         for place in self.places.values():
             place.queue.clear()
         self.waiting = 0
-        return waiters
 
-    def move(self, core: Core, place: Place | None) -> None:
-        """A core from one model to another, or to none: the next frame on it loads."""
+    def _find(self, place: Place, frame: Frame) -> bool:
+        """Give a frame a core, if there is one for it."""
+        core: Core | None
+        own = not self.waiting or not self._must_let_pass(place)
+        if own and place.idle:
+            core = place.idle[-1]
+            frame.core, core.running = core, 1
+            del place.idle[-1]
+            return True
+        core = self._empty_for(place) or self._victim(place, frame.passed)
+        if core is None and own:
+            core = _with_room(place.on)
+            if core is not None:
+                frame.core = core
+                core.running += 1
+                return True
+        core = core or self._victim(place, frame.passed, time.monotonic() - UNUSED_AFTER_S)
+        if core is None:
+            return False
+        self._move(core, place)
+        frame.core, core.running = core, 1
+        return True
+
+    def _move(self, core: Core, place: Place) -> None:
+        """A core from one model, or from none, to another: the next frame on it loads."""
         before, core.place, core.instance = core.place, place, None
-        if place is not None:
-            place.on.append(core)
-        if core in self.empty:
+        place.on.append(core)
+        if before is None:
             self.empty.remove(core)
-        if before is not None:
+        else:
             before.on.remove(core)
-            if core in before.idle:
-                before.idle.remove(core)
+            before.idle.remove(core)
             self._drop_unused(before)
 
     def _victim(self, place: Place, passed: int, unused_since: float = 0.0) -> Core | None:
@@ -210,8 +257,10 @@ class Residency:
         unused = not holder.queue and len(holder.idle) == len(holder.on)
         return unused and max(map(_rested_at, holder.on)) < unused_since
 
-    def _may_take(self, empty: Core, place: Place) -> bool:
-        return len(place.on) < place.limit or empty in place.lent
+    def _empty_for(self, place: Place) -> Core | None:
+        if self.empty and len(place.on) < place.limit:
+            return self.empty[-1]
+        return next((core for core in self.empty if core in place.lent), None) if place.lent else None
 
     def _must_let_pass(self, place: Place) -> bool:
         """Whether a frame of another model waits for a core of this one and let enough frames go before."""
@@ -238,6 +287,12 @@ class Residency:
             place.limit = limit
 
 
+def _wake(frame: Frame) -> None:
+    assert frame.wake is not None
+    frame.woken = True
+    frame.wake.release()
+
+
 def _with_room(cores: Iterable[Core]) -> Core | None:
     """The core that takes a frame more and will come to it first: it has the fewest, and the longest ago."""
     best: Core | None = None
@@ -250,6 +305,10 @@ def _with_room(cores: Iterable[Core]) -> Core | None:
 
 def _rested_at(core: Core) -> float:
     return core.rested_at
+
+
+def _ticket(frame: Frame) -> int:
+    return frame.ticket
 
 
 def _first_ticket(place: Place) -> int:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 log = logging.getLogger("axtool")
 
@@ -80,7 +81,8 @@ class Workers:
         here = threading.current_thread()
         for worker in list(self._workers):
             if worker.thread is not here:
-                worker.thread.join(max(0.0, end - time.monotonic()))
+                with suppress(RuntimeError):  # Ctrl-C came while it was started: it ends when it finds them closed
+                    worker.thread.join(max(0.0, end - time.monotonic()))
         while (task := self._taken()) is not None:
             self._call(task)
         ended = not any(worker.thread.is_alive() for worker in self._workers if worker.thread is not here)
