@@ -91,6 +91,23 @@ def test_a_stream_gives_the_very_frames_of_a_list() -> None:
     assert cv.frames_of(source) is source
 
 
+def test_sources_and_readers_of_the_user_are_readers(folder: Path) -> None:
+    class Mine:
+        def __iter__(self) -> Iterator[int]:
+            return iter([1, 2])
+
+        def queue_depth(self) -> int:
+            return 0
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    assert isinstance(cv.create_source(folder), cv.Reader)
+    assert isinstance(Mine(), cv.Reader)
+    assert not isinstance([1, 2], cv.Reader)
+    assert [result for _, result in op.seq(op.identity()).stream(Mine())] == [1, 2]
+
+
 def test_a_source_is_read_once_and_says_so(folder: Path) -> None:
     source = cv.create_source(folder)
     assert len(list(source)) == 3

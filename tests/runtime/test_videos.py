@@ -187,6 +187,22 @@ def test_an_mp4_that_was_never_finished_is_refused_and_the_reason_is_said(tmp_pa
     assert "has no index" in caught.value.hint
 
 
+@pytest.mark.parametrize(("begin", "wanted"), [(0, slice(0, 10)), (10, slice(10, 20))])
+def test_a_video_that_an_edit_list_shortens_is_whole(tmp_path: Path, begin: int, wanted: slice) -> None:
+    path = encode(tmp_path / "x.mp4", [picture(shade) for shade in shades(20)], fps=25)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"elst") + 12  # behind the name: version, count; then length in 1/1000 s and begin in the track
+    length, first = struct.unpack(">Ii", data[at : at + 8])
+    assert length == 800
+    with av.open(str(path)) as container:
+        ticks = int(1 / container.streams.video[0].time_base)
+    data[at : at + 8] = struct.pack(">Ii", 400, first + begin * ticks // 25)
+    path.write_bytes(data)
+    with cv.create_source(path) as source:
+        assert source.frame_count == 10
+        assert [shade_of(frame) for frame in source] == pytest.approx(shades(20)[wanted], abs=4)
+
+
 def test_a_matroska_file_that_ends_early_gives_its_frames_and_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

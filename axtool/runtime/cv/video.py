@@ -64,7 +64,7 @@ class Video:
         self._packets, self._cut, self._end_s = 0, "", Fraction(0)
         self._begin_s = Fraction(self._stream.start_time or 0) * Fraction(self._stream.time_base or 0)
         self._length_s = _length_s(self._container, self._stream)
-        self.frame_count = None if self.live else self._declared or self._estimated()
+        self.frame_count = None if self.live else self._expected()
         self._stream.thread_type = "SLICE" if self.live else "AUTO"  # threads by frame would hold frames back
         self._stream.thread_count = min(_DECODERS, os.cpu_count() or 1)
 
@@ -151,10 +151,11 @@ class Video:
                 "%s: the last %.1f s of %.1f s are not in the file", where, float(rest_s), float(self._length_s or 0)
             )
 
-    def _estimated(self) -> int | None:
-        if self._length_s is None or self.fps is None:
-            return None
-        return max(1, round(self._length_s * self.fps))
+    def _expected(self) -> int | None:
+        """Frames that will come: what the file says, less where an edit list leaves some out and so shortens it."""
+        by_length = max(1, round(self._length_s * self.fps)) if self._length_s and self.fps else None
+        counts = [count for count in (self._declared, by_length) if count]
+        return min(counts, default=None)
 
     def _silent(self, error: Exception) -> EnvironmentFault:
         return EnvironmentFault(
