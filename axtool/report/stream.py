@@ -21,6 +21,7 @@ from axtool.runtime.streams.run import SourceRun, StreamRun
 
 LABELS = 20  # of a source in the document, the most frequent ones
 SHOWN = 4  # of a source in the text
+SHOWN_CORES = 16  # a row each
 SHOWN_BOARDS = 2  # by name, in the line of the device
 WAIT = "wait for a core"
 
@@ -223,17 +224,43 @@ def _operators_text(document: Mapping[str, Any]) -> str:
 
 
 def _cores_text(document: Mapping[str, Any]) -> str:
+    """A row for each core, or for each board where there are many."""
+    cores = document["cores"]
+    if len(cores) > SHOWN_CORES:
+        return _boards_text(cores)
     rows = [
         (
-            core["core"], core["model"] or "-", f"{core['frames']:,}",
-            f"{100 * (core['busy_share_measured'] or 0):.1f} %",
+            core["core"], core["model"] or "-", f"{core['frames']:,}", _share(core["busy_share_measured"]),
             "-" if core["modelled_ms_per_frame"] is None else f"{core['modelled_ms_per_frame']:.3f}",
             f"{core['switches']:,}", "" if core["alive"] else "lost",
         )
-        for core in document["cores"]
+        for core in cores
     ]  # fmt: skip
     columns = ("core", "model", "frames", "busy, measured", "ms a frame, modelled", "switches", "")
     return table(columns, rows, right=(2, 3, 4, 5), shorten=(1,)) if rows else ""
+
+
+def _boards_text(cores: Sequence[Mapping[str, Any]]) -> str:
+    boards: dict[str, list[Mapping[str, Any]]] = {}
+    for core in cores:
+        boards.setdefault(core["core"].rpartition("/")[0], []).append(core)
+    rows = []
+    for board, own in boards.items():
+        busy = [core["busy_share_measured"] or 0.0 for core in own]
+        lost = sum(not core["alive"] for core in own)
+        rows.append(
+            (
+                board, len(own), sum(core["frames"] > 0 for core in own), f"{sum(core['frames'] for core in own):,}",
+                _share(sum(busy) / len(busy)), f"{sum(core['switches'] for core in own):,}",
+                f"{lost} lost" if lost else "",
+            )
+        )  # fmt: skip
+    columns = ("board", "cores", "used", "frames", "busy, measured", "switches", "")
+    return table(columns, rows, right=(1, 2, 3, 4, 5))
+
+
+def _share(value: float | None) -> str:
+    return f"{100 * (value or 0):.1f} %"
 
 
 def _rates_text(document: Mapping[str, Any]) -> str:

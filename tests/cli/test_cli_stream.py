@@ -361,3 +361,47 @@ def test_the_progress_is_told_in_lines_where_there_is_no_terminal(
     assert "/12 frames, " in ran.err
     assert "frames/s" in ran.err
     assert axtool("run", given["model"], given["video"], "-q").err == ""
+
+
+PREPARE = """import numpy as np
+def half(image):
+    return np.zeros((1, 3, 8, 8), np.float32)
+def fails(image):
+    raise ValueError("not today")
+def dark(image):
+    return np.zeros((3, 16, 16), np.float32)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [("half", "gives [1, 3, 8, 8], the model wants [1, 3, 16, 16]"), ("fails", "ValueError: not today")],
+)
+def test_a_preparation_of_ones_own_that_fails_is_told_with_its_frame(
+    given: Mapping[str, Path], work: Path, function: str, said: str
+) -> None:
+    Path("own.py").write_text(PREPARE)
+    ran = axtool("run", given["model"], given["video"], "--preprocess", f"own.py:{function}", "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "preprocess"), ran.err
+    assert "frame 0" in ran.err
+    assert said in ran.err
+
+
+def test_a_preparation_of_ones_own_makes_the_input(given: Mapping[str, Path], work: Path) -> None:
+    Path("own.py").write_text(PREPARE)
+    found = results(given["model"], given["video"], "-o", "out.jsonl", "--preprocess", "own.py:dark")
+    assert len({json.dumps(line["result"]) for line in found}) == 1
+
+
+@pytest.mark.parametrize("kernel", ["UltralyticsYoloPostamble,num_classes=80", "kernel=nowhere:Kernel"])
+def test_a_kernel_that_does_not_fit_is_refused(given: Mapping[str, Path], kernel: str) -> None:
+    ran = axtool("run", given["model"], given["video"], "--postamble", kernel, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (2, "bad-postamble"), ran.err
+
+
+def test_many_cores_are_told_board_by_board(given: Mapping[str, Path]) -> None:
+    few = axtool("run", given["model"], given["video"], "--boards", "metis-pcie*4", "--show-stats").out
+    many = axtool("run", given["model"], given["video"], "--boards", "metis-pcie*5", "--show-stats").out
+    assert sum(line.startswith("metis-0:") for line in few.splitlines()) == 16
+    assert sum(line.startswith("metis-0:") for line in many.splitlines()) == 5
+    assert "on 20 cores of 5 boards, modelled" in many

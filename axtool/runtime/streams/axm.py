@@ -9,16 +9,17 @@ from pathlib import Path
 
 from axtool.artefact import axm
 from axtool.config import refuse_overwrite
-from axtool.errors import UsageError, located, nearest
+from axtool.errors import AxError, UsageError, nearest
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import load_preprocess
 from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
 from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator
+from axtool.runtime.parted import DROP
 from axtool.runtime.postamble import Postamble
 from axtool.runtime.streams.outputs import ResultLines, outputs_of
-from axtool.runtime.streams.pipeline import front_of, pipeline_of, preparation_for
+from axtool.runtime.streams.pipeline import Preprocessed, front_of, pipeline_of, preparation_for
 from axtool.runtime.streams.run import StreamOptions, StreamRun, Told, run, untold
 from axtool.runtime.streams.sources import opened
 from axtool.sim.engine import ENGINES
@@ -73,10 +74,22 @@ def stream_axm(
     if preparation is None and function is None:
         log.warning(UNPREPARED)
     resolved = preparation_for(artefact, preparation, path)
-    with located(str(path)):
-        model = sequence_of(artefact, path, postamble, options=DeviceOptions(engine=engine, threads=threads, isa=isa))
-    assert isinstance(model, LoadedSeq)
-    return stream_model(front_of(resolved, function), model, resolved, items, options, wanted, told=told)
+    device = DeviceOptions(engine=engine, threads=threads, isa=isa)
+    try:
+        model = sequence_of(artefact, path, postamble, options=device)
+    except AxError:
+        raise
+    except (ValueError, TypeError, ImportError, RuntimeError) as error:
+        if postamble is None or postamble.is_empty:
+            raise
+        raise UsageError(" ".join(str(error).split()), hint=DROP, code="bad-postamble") from error
+    front = front_of(resolved) if function is None else [Preprocessed(function, artefact.inputs[0].shape)]
+    try:
+        return stream_model(front, model, resolved, items, options, wanted, told=told)
+    except RuntimeError as error:
+        if isinstance(error, AxError) or postamble is None or postamble.is_empty:
+            raise
+        raise UsageError(" ".join(str(error).split()), hint=DROP, code="bad-postamble") from error
 
 
 def stream_model(

@@ -18,7 +18,7 @@ from axtool.artefact.stages import Artefact
 from axtool.errors import UsageError, plural
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import Preprocess
-from axtool.inputs.spec import InputSpec
+from axtool.inputs.spec import InputSpec, show_shape
 from axtool.runtime import geometry
 from axtool.runtime.draw import drawn
 from axtool.runtime.image import ColorFormat, Image
@@ -67,12 +67,8 @@ def pipeline_of(front: Sequence[Operator], model: LoadedSeq, preparation: Prepar
     return Seq(*front, model, seen, *([Annotate()] if draws else [])).optimized()
 
 
-def front_of(preparation: Preparation, preprocess: Preprocess | None = None) -> list[Operator]:
-    """The operators of a preparation: three that are made one where they say all of it, with the same bits; or the
-    user's own function.
-    """
-    if preprocess is not None:
-        return [Preprocessed(preprocess)]
+def front_of(preparation: Preparation) -> list[Operator]:
+    """The operators of a preparation: three that are made one where they say all of it, with the same bits."""
     plain = preparation.resize == "letterbox" and preparation.color in ("RGB", "BGR") and preparation.mean is None
     plain &= preparation.std is None and preparation.factor == 1 / 255 and preparation.dtype == "float32"
     plain &= preparation.layout != "NHWC" and preparation.interpolation == "linear" and preparation.size is not None
@@ -86,14 +82,24 @@ def front_of(preparation: Preparation, preprocess: Preprocess | None = None) -> 
 
 
 class Preprocessed(Operator):
-    """The user's own function: RGB pixels (h, w, 3) -> the model's input."""
+    """The user's own function: RGB pixels (h, w, 3) -> the model's input, of `shape` or without its batch of one.
+
+    Raises UsageError for what is of another shape.
+    """
 
     function: Preprocess
+    shape: tuple[int, ...]
     portable: ClassVar[bool] = False
     stateful: ClassVar[bool] = True  # nobody knows what a function of the user's keeps
 
     def __call__(self, image: Any) -> Any:
-        return self.function(Image.from_any(image).convert(ColorFormat.RGB).to_numpy())
+        made = self.function(Image.from_any(image).convert(ColorFormat.RGB).to_numpy())
+        if made.shape not in (self.shape, self.shape[1:]):
+            raise UsageError(
+                f"gives {show_shape(made.shape)}, the model wants {show_shape(self.shape)}", where=str(self.function),
+                hint="change the function", code="preprocess",
+            )  # fmt: skip
+        return made.astype(np.float32, copy=False)
 
 
 class Interpret(Operator):
