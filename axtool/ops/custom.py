@@ -69,7 +69,9 @@ class CustomOp:
         int32_t function(const int8_t *const *inputs, int64_t input_count, const int64_t *dims,
                          const uint8_t *numbers, int64_t number_bytes, int8_t *output)
 
-    with `dims` h, w, c of each input and then of the output, and 0 as its result; another one is an error.
+    with `dims` h, w, c of each input and then of the output, and 0 as its result; another one is an error. What they
+    make depends on the arguments alone: calls come in any order and from any thread, those of `reference` one at a
+    time, those of a C function several at once.
 
     `cost(height, width, channels)` is the cycles of the vector unit for one output box. `limit(shapes)` may say why the
     device cannot take one ("" where it can): ONNX shapes by the pattern's names.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import RLock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from axtool.errors import UsageError
 from axtool.ops import custom
 from axtool.ops.boxes import Box, Dims, Job, flat_tile, whole
 from axtool.types import Tile
+
+_TURNS: dict[str, RLock] = {}  # by the name of an op: cores run in threads, and a reference may have memory of its own
 
 
 def compute(job: Job, reads: Sequence[Box]) -> NDArray[np.int8]:
@@ -30,8 +33,9 @@ def reckoned(
 ) -> NDArray[np.int8]:
     """The reference's result. UsageError where it fails, or returns another shape than (h, w, c) `dims` or no int8."""
     what = f"the reference of custom op '{op.name}'"
-    with custom.users_code(what, "it gets int8 boxes (h, w, c) and the bytes that prepare returned"):
-        made = np.asarray(op.reference(boxes, numbers))
+    advice = "it gets int8 boxes (h, w, c) and the bytes that prepare returned"
+    with _TURNS.setdefault(op.name, RLock()), custom.users_code(what, advice):
+        made = np.array(op.reference(boxes, numbers))  # a copy: the next call may fill the same memory
     if made.shape != tuple(dims) or made.dtype != np.int8:
         raise UsageError(
             f"{what} returns {made.dtype}{list(made.shape)}, want int8{list(dims)}",
