@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from axtool.runtime import op, scheduler
+from axtool.runtime.devices.seam import DeviceLost
 from axtool.runtime.scheduler import Scheduler
 from axtool.runtime.scheduler.cores import CoreView
 from axtool.runtime.scheduler.default import close_default
 from axtool.runtime.scheduler.spread import last_end, models_of, spread, worthwhile
 from tests.conftest import Tiny
-from tests.runtime.scheduler_boards import FakeBoard, at_once, boards, model
+from tests.runtime.scheduler_boards import FakeBoard, FakeInstance, at_once, boards, model
 
 FRAME_S = 1e-3
 
@@ -67,6 +68,20 @@ def test_another_models_core_is_taken_only_when_what_is_saved_pays_for_the_way_t
     assert worthwhile(16, "mine", views(MINE, OTHER)) == (1,)  # 16 on one, 11 on two
 
 
+def test_a_core_that_alone_saves_nothing_is_taken_where_several_together_do() -> None:
+    cores = [("mine", 0.0, 0.0)] + [(None, 1e-6, 0.0)] * 5
+    assert (
+        len(worthwhile(5, "mine", views(*cores))) == 4
+    )  # 5 frames end after 2 on three or four cores, after 1 on five
+
+
+def test_many_cores_and_frames_are_weighed_quickly() -> None:
+    cores = views(MINE, *[EMPTY] * 511, *[OTHER] * 512)
+    start = time.process_time()
+    assert len(worthwhile(10**6, "mine", cores)) == 1023
+    assert time.process_time() - start < 1
+
+
 def test_empty_cores_come_before_those_of_others_and_cores_at_work_are_left() -> None:
     cores = (MINE, OTHER, EMPTY, OTHER, EMPTY)
     assert worthwhile(20, "mine", views(*cores)) == (2, 4)
@@ -96,12 +111,18 @@ def pipeline(*parts: OnCore) -> op.Seq:
 
 
 @pytest.fixture
-def board() -> Iterator[Scheduler]:
-    """A scheduler on one board of four cores: a frame takes 2 ms, a switch of models 1 ms."""
-    close_default()
+def fake() -> FakeBoard:
+    """A board of four cores: a frame takes 2 ms, a switch of models 1 ms."""
     made = FakeBoard()
     made.work = lambda _: time.sleep(0.002)
-    with boards(made), scheduler.create() as owner:
+    return made
+
+
+@pytest.fixture
+def board(fake: FakeBoard) -> Iterator[Scheduler]:
+    """A scheduler on that board."""
+    close_default()
+    with boards(fake), scheduler.create() as owner:
         yield owner
 
 
@@ -166,6 +187,34 @@ def test_of_two_models_in_a_pipeline_neither_takes_the_cores_of_the_other(board:
     assert [int(result[0, 0, 0, 0]) for result in results] == list(range(60))
     assert (on_cores(board, one), on_cores(board, two)) == (2, 2)
     assert board.stats().switches <= 8
+
+
+def test_a_batch_goes_on_when_cores_that_it_took_die(board: Scheduler, fake: FakeBoard) -> None:
+    other, mine = OnCore("other"), OnCore("mine")
+    pipeline(other).batch(frames(40))
+    ran = 0
+
+    def work(instance: FakeInstance) -> None:
+        nonlocal ran
+        ran += 1
+        time.sleep(0.002)
+        if ran > 30 and instance.core in (1, 2, 3):
+            raise DeviceLost(f"core {instance.core}")
+
+    fake.work = work
+    results = pipeline(mine).batch(frames(120))
+    assert [int(result[0, 0, 0, 0]) for result in results] == list(range(120))
+    assert [core.alive for core in board.stats().cores] == [True, False, False, False]
+    with board.connected().lent(mine.model, ()) as free:
+        assert free  # the loan of the batch has ended
+
+
+def test_a_batch_that_fails_gives_its_cores_back(board: Scheduler) -> None:
+    mine = OnCore("mine")
+    with pytest.raises(RuntimeError, match="frame 50"):
+        op.seq(pipeline(mine), lambda frame: 1 // (50 - int(frame[0, 0, 0, 0]))).batch(frames(100))
+    with board.connected().lent(mine.model, (1,)) as free:
+        assert free
 
 
 def test_a_pipeline_without_a_model_connects_nothing(board: Scheduler) -> None:

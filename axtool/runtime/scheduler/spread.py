@@ -1,22 +1,25 @@
 """On how many cores a batch is worth running: what it saves against what it costs to change the models of cores.
 
 With n frames of t seconds each and cores that are ready r seconds from now (0 where they hold the model, else what it
-takes to load it), the last frame ends at the smallest T for which sum(floor((T - r) / t)) >= n. A further core is worth
-it when T becomes earlier by more than it takes to put the core's own model back. All seconds are modelled.
+takes to load it), the last frame ends at the smallest T for which sum(floor((T - r) / t)) >= n. So many further cores
+are taken as make it least until the batch is done and their own models are back, each on its core. All seconds are
+modelled.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from heapq import heapify, heappop, heappush
-from itertools import accumulate
 
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.op.device_ops import AxRuntimeModel
 from axtool.runtime.op.operator import Operator, walk
 from axtool.runtime.scheduler.cores import CoreView
 from axtool.runtime.scheduler.owner import Owner
+
+_ROUNDING = 1e-9  # frames: what a quotient of seconds may miss a whole number by
 
 
 @contextmanager
@@ -63,31 +66,29 @@ def worthwhile(frames: int, key: str, views: Sequence[CoreView]) -> tuple[int, .
         (view for view in views if view.holds != key and view.idle),
         key=lambda view: (view.switch_s + view.back_s, view.index),
     )
-    chosen: list[int] = []
-    ends = last_end(frames, seconds, ready)
-    for view in others:
-        sooner = last_end(frames, seconds, [*ready, view.switch_s])
-        if ends - sooner <= view.back_s:
-            break
-        chosen.append(view.index)
+    best, least, back = 0, last_end(frames, seconds, ready), 0.0
+    for count, view in enumerate(others[:frames], 1):
         ready.append(view.switch_s)
-        ends = sooner
-    return tuple(chosen)
+        back = max(back, view.back_s)
+        cost = last_end(frames, seconds, ready) + back
+        if cost < least:
+            best, least = count, cost
+    return tuple(view.index for view in others[:best])
 
 
 def last_end(frames: int, frame_s: float, ready: Sequence[float]) -> float:
-    """When the last of so many frames ends on cores that are ready at these times, each given to the soonest one."""
-    sums = accumulate(sorted(ready))
-    soon = min((frames * frame_s + total) / count for count, total in enumerate(sums, 1)) - frame_s  # no end before
-    given = [max(0, int((soon - begin) / frame_s)) for begin in ready]  # what is certain; the rest one by one
-    ends = [(begin + (count + 1) * frame_s, at) for at, (begin, count) in enumerate(zip(ready, given, strict=True))]
-    last = max((end - frame_s for (end, _), count in zip(ends, given, strict=True) if count), default=0.0)
-    heapify(ends)
-    for _ in range(frames - sum(given)):
-        end, at = heappop(ends)
-        last = max(last, end)
-        heappush(ends, (end + frame_s, at))
-    return last
+    """When the last of so many frames ends on cores that are ready at these times, each frame given to the soonest."""
+    cores = Counter(ready)
+
+    def done_by(time_s: float) -> int:
+        fits = ((count, (time_s - begin) / frame_s + _ROUNDING) for begin, count in cores.items())
+        return sum(count * int(each) for count, each in fits if each > 0)
+
+    def end_of(begin: float) -> float:  # the soonest end of a frame on such a core by which all are done
+        last = bisect_left(range(1, frames + 1), frames, key=lambda place: done_by(begin + place * frame_s)) + 1
+        return begin + last * frame_s
+
+    return min(end_of(begin) for begin in cores)
 
 
 def frame_s(views: Sequence[CoreView]) -> float:
