@@ -226,7 +226,7 @@ def test_a_core_that_dies_is_left_out_and_its_frame_runs_on_another(
     assert [core.alive for core in scheduler.stats().cores] == [False, True, True, True]
     assert [core.frames for core in scheduler.stats().cores] == [0, 3, 0, 0]
     assert [record.getMessage() for record in caplog.records] == [
-        "fake-0:1:0/0 does not answer and is left out, 3 cores remain: core 0 is gone"
+        "fake-0:1:0/0 is left out, 3 cores remain: core 0 is gone"
     ]
 
 

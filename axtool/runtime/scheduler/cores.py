@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from axtool.errors import AxError
+from axtool.errors import AxError, FitError, plural
 from axtool.runtime import profiler
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices.model import DeviceModel
@@ -66,8 +66,9 @@ class Cores:
         """Run a stage of a model on the core that has or gets it; waits for one.
 
         A core that dies is left out from then on and the frame runs again on another: it depends on its inputs alone.
-        Raises DeviceLost when no core is left, the error of `stop` when that comes first, and what `Connection.load`
-        and `Instance.run` raise.
+        So it does where there is no memory for the model on a further core. Raises DeviceLost when no core is left,
+        the error of `stop` when that comes first, FitError where the model is on no core at all, and what else
+        `Connection.load` and `Instance.run` raise.
         """
         while True:
             frame = Frame()
@@ -86,6 +87,10 @@ class Cores:
                     self._residency.end(frame)
             except DeviceLost as error:
                 self._bury(frame, error)
+                continue
+            except FitError as error:
+                if not self._refused(frame, model, error):
+                    raise
                 continue
             except BaseException:
                 with self._lock:
@@ -206,6 +211,22 @@ class Cores:
                 self._residency.serve()  # a core that takes several frames has room now
         return instance
 
+    def _refused(self, frame: Frame, model: DeviceModel, error: FitError) -> bool:
+        """Keep a model away from a core on which there is no memory for it; whether it is on others."""
+        left, told = 0, True
+        try:
+            with self._lock:
+                left, place = self._residency.refuse(frame), frame.place
+                if left and place is not None:
+                    told, place.told = place.told, True
+        except BaseException:  # Ctrl-C
+            with self._lock:
+                self._residency.leave(frame)
+            raise
+        if not told:
+            log.warning("%s runs on %s, there is no memory for it on more: %s", model.name, plural(left, "core"), error)
+        return left > 0
+
     def _bury(self, frame: Frame, error: DeviceLost) -> None:
         """Leave out a core that does not answer. Raises the error of `stop`, or DeviceLost where it was the last."""
         core, residency = frame.core, self._residency
@@ -218,7 +239,8 @@ class Cores:
         if self._stopped is not None:
             raise self._stopped() from error
         if first and core is not None:
-            log.warning("%s does not answer and is left out, %d cores remain: %s", core.name, left, error)
+            remain = plural(left, "core remains", "cores remain")
+            log.warning("%s is left out, %s: %s", core.name, remain, error)
         if not left:
             raise self._none_left() from error
 

@@ -59,7 +59,7 @@ class Frame:
 class Place:
     """A model in use: on a core, or with a frame that waits for one."""
 
-    __slots__ = ("idle", "in_a_row", "lent", "limit", "model", "on", "queue")
+    __slots__ = ("full", "idle", "in_a_row", "lent", "limit", "model", "on", "queue", "told")
 
     def __init__(self, model: DeviceModel) -> None:
         self.model = model
@@ -69,6 +69,8 @@ class Place:
         self.limit = 1  # its share
         self.in_a_row = model.batch or IN_A_ROW
         self.lent: frozenset[Core] = frozenset()  # cores that it may take beyond its share, for a batch
+        self.full: set[Core] = set()  # cores on which there is no memory for it, while it is on others
+        self.told = False  # that there are such
 
 
 class Residency:
@@ -117,6 +119,21 @@ class Residency:
         """A frame that failed, wherever it was."""
         self.frames.discard(frame)
         self.rebuild()
+
+    def refuse(self, frame: Frame) -> int:
+        """A frame whose model found no memory on its core; on how many other cores the model is.
+
+        The model keeps away from that core until another one leaves a core, or until it is on none itself.
+        """
+        core, place = frame.core, frame.place
+        others = [one for one in self.alive if one is not core and place is not None and one.place is place]
+        if place is not None and core is not None:
+            if others:
+                place.full.add(core)
+            else:
+                place.full.clear()
+        self.leave(frame)
+        return len(others)
 
     def serve(self) -> None:
         """Give cores to the frames that wait, in their order, as far as there are any."""
@@ -226,6 +243,9 @@ class Residency:
 
     def _move(self, core: Core, place: Place) -> None:
         """A core from one model, or from none, to another: the next frame on it loads."""
+        if core.instance is not None:  # memory of its board is free
+            for other in self.places.values():
+                other.full.clear()
         before, core.place, core.instance = core.place, place, None
         place.on.append(core)
         if before is None:
@@ -244,7 +264,7 @@ class Residency:
             for holder in self.places.values()
             if holder is not place and (not holder.queue or passed >= holder.in_a_row)
             for core in holder.idle
-            if core in place.lent or self._yields(holder, place, unused_since)
+            if core not in place.full and (core in place.lent or self._yields(holder, place, unused_since))
         ]
         return min(idle, key=_rested_at, default=None)
 
@@ -258,9 +278,12 @@ class Residency:
         return unused and max(map(_rested_at, holder.on)) < unused_since
 
     def _empty_for(self, place: Place) -> Core | None:
-        if self.empty and len(place.on) < place.limit:
-            return self.empty[-1]
-        return next((core for core in self.empty if core in place.lent), None) if place.lent else None
+        within = len(place.on) < place.limit
+        if not within and not place.lent:
+            return None
+        return next(
+            (one for one in reversed(self.empty) if one not in place.full and (within or one in place.lent)), None
+        )
 
     def _must_let_pass(self, place: Place) -> bool:
         """Whether a frame of another model waits for a core of this one and let enough frames go before."""
