@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from axtool.errors import UsageError
 from axtool.runtime import op
 from axtool.runtime.device_config import BoardConfig, DeviceConfig
 from axtool.runtime.op.device_options import DeviceOptions
@@ -75,6 +77,31 @@ def test_a_saved_pipeline_takes_no_options_of_its_own(tiny_models: Tiny, tmp_pat
     op.seq(op.load(tiny_models / "two.axm")).save_axe(tmp_path / "x.axe")
     with pytest.raises(ValueError, match=f"leave out {next(iter(given))}"):
         op.load(tmp_path / "x.axe", **given)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('core_allocation = "all"', "core_allocation is 'all', want"),
+        ("core_allocation = [1]", "core_allocation is a list"),
+        ("batch = 0", "batch is 0, want"),
+        ('batch = "x"', "batch is a str"),
+        ("device_config = 3", "device_config is 3, want a table of tables"),
+        ("device_config = {110m = 3}", "want a table of tables"),
+        ("device_config = {110m = {speed = 3}}", "speed"),
+        ("device_config = {110m = {clock = -1}}", "clock"),
+    ],
+)
+def test_options_in_a_file_that_are_none_are_refused_with_the_reason(
+    tiny_models: Tiny, tmp_path: Path, entry: str, said: str
+) -> None:
+    with zipfile.ZipFile(tmp_path / "x.axe", "w") as archive:
+        model = f'{{operator = "load", model = "m.axm", {entry}}}'
+        archive.writestr("pipeline.toml", f'format = 1\npipeline = {{operator = "seq", steps = [{model}]}}')
+        archive.writestr("m.axm", (tiny_models / "two.axm").read_bytes())
+    with pytest.raises(UsageError, match="not a pipeline that can be loaded") as error:
+        op.load(tmp_path / "x.axe")
+    assert said in str(error.value)
 
 
 def test_two_loads_of_one_file_are_the_same_model_to_a_core(tiny_models: Tiny) -> None:

@@ -223,3 +223,10 @@ def test_copies_of_a_pipeline_share_a_model_without_sharing_a_frame(digits: Path
     copies = [pipeline.copy() for _ in range(3)]
     frames = [(index % 3, picture) for index, (picture,) in enumerate(pictures(6))]
     assert_same_in_threads(lambda index, picture: copies[index](picture), frames, rounds=2)
+
+
+def test_four_threads_may_load_a_model_each_at_the_same_time(digits: Path) -> None:
+    def call(picture: Any) -> Any:
+        return op.seq(op.letterbox(160, 160), op.to_tensor(), op.load(digits)).optimized()(picture)
+
+    assert_same_in_threads(call, pictures(2), rounds=1, threads=4)
