@@ -93,6 +93,20 @@ def test_odd_sizes_keep_every_pixel(tmp_path: Path, width: int, height: int) -> 
         np.testing.assert_array_equal(got, want)
 
 
+def test_frames_that_are_held_stay_as_they_were(tmp_path: Path) -> None:
+    wanted = shades(60)
+    path = encode(tmp_path / "x.mkv", [picture(shade, 35, 21) for shade in wanted], codec="ffv1")
+    held, views = [], []
+    for index, frame in enumerate(cv.create_source(path, buffer_size=2)):
+        if index % 3 == 0:
+            held.append(frame)
+        if index % 3 == 1:
+            views.append(frame.to_numpy()[5:9, 7:])  # of a frame that nobody else holds
+    assert [shade_of(frame) for frame in held] == pytest.approx(wanted[::3], abs=2)
+    assert [int(view.mean()) for view in views] == pytest.approx(wanted[1::3], abs=2)
+    assert all(frame.to_numpy().flags.c_contiguous for frame in held)
+
+
 @pytest.mark.parametrize(
     "pix_fmt", ["gray", "gray10le", "yuv420p10le", "yuv422p", "yuv444p12le", "rgb48le", "bgra", "yuva420p", "gbrp16le"]
 )

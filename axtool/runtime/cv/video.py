@@ -19,6 +19,7 @@ from axtool.runtime.cv.address import Address, Kind
 from axtool.runtime.cv.rates import MOST_FPS
 from axtool.runtime.cv.reader import Timed
 from axtool.runtime.image import ColorFormat, Image, Pixels
+from axtool.runtime.pool import Pool
 
 log = logging.getLogger("axtool")
 
@@ -51,6 +52,8 @@ class Video:
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         self.damaged = 0
+        self._shape: tuple[int, ...] = ()
+        self._pool = Pool(self._shape, np.uint8)
         self._address, self._timeout_s = address, timeout_s
         self._container = _opened(address, timeout_s)
         try:
@@ -85,10 +88,22 @@ class Video:
                 first = moment if first is None else first
                 time_s = None if moment is None or first is None else moment - first
                 given += 1
-                yield Timed(_image(frame, reformatter, self._address.shown), time_s)
+                yield Timed(self._image(frame, reformatter), time_s)
             self._check_end(given)
         finally:
             self._container.close()
+
+    def _image(self, frame: Any, reformatter: Any) -> Image:
+        """A frame as RGB, upright, in an array that no other frame uses while somebody holds it."""
+        pixels: Pixels = reformatter.reformat(frame, format="rgb24").to_ndarray()  # a view of FFmpeg's memory
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+        if matrix is not None:
+            pixels = upright(pixels, np.frombuffer(bytes(matrix), np.int32))
+        if self._shape != pixels.shape:
+            self._shape, self._pool = pixels.shape, Pool(pixels.shape, np.uint8)
+        kept = self._pool.take()
+        np.copyto(kept, pixels)
+        return Image(kept, ColorFormat.RGB, self._address.shown)
 
     def _decoded(self) -> Iterator[Any]:
         """Frames of FFmpeg; packets that cannot be decoded are counted and left out."""
@@ -263,25 +278,15 @@ def _length_s(container: Any, stream: Any) -> Fraction | None:
     return Fraction(container.duration, 1_000_000) if container.duration and alone else None
 
 
-def _image(frame: Any, reformatter: Any, shown: str) -> Image:
-    pixels: Pixels = reformatter.reformat(frame, format="rgb24").to_ndarray()
-    matrix = frame.side_data.get("DISPLAYMATRIX")
-    if matrix is not None:
-        pixels = upright(pixels, np.frombuffer(bytes(matrix), np.int32))
-    return Image(pixels, ColorFormat.RGB, shown)
-
-
 def upright(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixels:
-    """Pixels (h, w, 3) as a display matrix (a b u, c d v, x y w) turns and mirrors them, by quarters of a turn.
+    """Pixels (h, w, 3) as a display matrix (a b u, c d v, x y w) turns and mirrors them by quarters of a turn: a view.
 
     The point (p, q) goes to (a p + c q + x, b p + d q + y), x to the right and y down.
     """
     a, b, c, d = (int(value) for value in matrix[[0, 1, 3, 4]])
     if abs(a) + abs(d) >= abs(b) + abs(c):
-        turned = pixels[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
-    else:
-        turned = pixels.transpose(1, 0, 2)[:: -1 if b < 0 else 1, :: -1 if c < 0 else 1]
-    return np.ascontiguousarray(turned)
+        return pixels[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
+    return pixels.transpose(1, 0, 2)[:: -1 if b < 0 else 1, :: -1 if c < 0 else 1]
 
 
 def _words(error: Exception) -> str:
