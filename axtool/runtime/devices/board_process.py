@@ -57,7 +57,8 @@ class BoardProcess:
             theirs.close()
         self.number = self._process.pid
         self._owner = os.getpid()
-        self._lock = Lock()
+        self._lock = Lock()  # of the control socket
+        self._ending = Lock()
         self._end = weakref.finalize(self, _end, self._control, self._lock, self._process, self._owner)
         self._silent = 0
         self._heard = time.monotonic()
@@ -67,10 +68,10 @@ class BoardProcess:
             receive(self._control)
         except (EOFError, OSError) as error:
             self.end()
-            code = self._process.returncode
+            silent = isinstance(error, TimeoutError)
+            how = f"did not answer within {START_S:g} s" if silent else f"ended with code {self._process.returncode}"
             raise EnvironmentFault(
-                f"the process of board {name} {'did not answer' if code is None else f'ended with code {code}'} "
-                "before it was ready",
+                f"the process of board {name} {how}, before it was ready",
                 hint="what it wrote to the error output says why; `runs: here` in the board's file needs no process",
                 code="no-board-process",
             ) from error
@@ -127,14 +128,16 @@ class BoardProcess:
 
     def gone(self) -> BoardGone:
         """End the process for good, if it has not ended. The error to raise says how it went."""
-        if self.has_ended(END_S):
-            code = self._process.returncode or 0
-            how = f"process {self.number} ended " + (f"by signal {-code}" if code < 0 else f"with code {code}")
-        else:
-            how = f"process {self.number} has not answered for {SILENT_LOOKS * WAIT_S:g} s"
-            self.kill()
+        with self._ending:
+            if not self._gone:
+                if self._ended_within(END_S):
+                    code = self._process.returncode or 0
+                    how = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+                else:
+                    how = f"has not answered for {SILENT_LOOKS * WAIT_S:g} s"
+                    self.kill()
+                self._gone = f"process {self.number} {how}"
         self.end()
-        self._gone = self._gone or how
         return BoardGone(self._gone)
 
     def is_ours(self) -> bool:
@@ -143,13 +146,7 @@ class BoardProcess:
 
     def has_ended(self, wait_s: float = 0.0) -> bool:
         """Whether it is gone, or has been given up. The sockets of a process end a moment before it does."""
-        if self._gone or not self.is_ours():
-            return bool(self._gone)
-        try:
-            self._process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return bool(self._gone) or (self.is_ours() and self._ended_within(wait_s))
 
     def kill(self) -> None:
         """At once, as when a board is pulled out."""
@@ -160,44 +157,54 @@ class BoardProcess:
         """Bounded by a few seconds. Idempotent. In a forked child it does nothing: the process is the parent's."""
         self._end()
 
+    def _ended_within(self, wait_s: float) -> bool:
+        try:
+            self._process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
 
 class Channel:
-    """Questions to one core and their answers, one at a time."""
+    """Questions to one core and their answers, one at a time: by whoever holds `lock`."""
 
     def __init__(self, process: BoardProcess, end: socket.socket) -> None:
         self._process, self._socket = process, end
         self._number = 0
-        self._asking = Lock()
+        self.lock = Lock()
         end.settimeout(WAIT_S)
 
     def ask(self, message: Message, files: Sequence[int] = ()) -> Message:
-        """The answer. Raises BoardGone where none comes.
+        """The answer. The caller holds `lock`. Raises BoardGone where none comes.
 
         A question whose asker was interrupted is answered, too; the next asker drops that answer.
         """
-        with self._asking:
-            self._number += 1
-            try:
-                send(self._socket, replace(message, number=self._number), tuple(files))
-                while True:
-                    try:
-                        answer = receive(self._socket)
-                    except TimeoutError:
-                        self._process.look()
-                        continue
-                    if answer.number == self._number:
-                        return answer
-            except (EOFError, OSError) as error:
-                raise BoardGone("the connection to the core is closed") from error
+        self._number += 1
+        try:
+            send(self._socket, replace(message, number=self._number), tuple(files))
+            while True:
+                try:
+                    answer = receive(self._socket)
+                except TimeoutError:
+                    self._process.look()
+                    continue
+                if answer.number == self._number:
+                    return answer
+        except (EOFError, OSError) as error:
+            raise BoardGone("the connection to the core is closed") from error
+
+    def hang_up(self) -> None:
+        """Nothing is answered any more, and whoever waits for an answer finds out at once."""
+        if self._process.is_ours():  # a forked child's copy that is shut down is shut down for the parent
+            with suppress(OSError):  # the other side was first
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Whoever waits for an answer finds out at once."""
-        if not self._process.is_ours():
-            return  # a forked child's copy: shut down here, it is shut down for the parent
-        with suppress(OSError):  # the other side was first
-            self._socket.shutdown(socket.SHUT_RDWR)
-        with self._asking:
-            self._socket.close()
+        """Hang up, and give the socket back when nobody uses it. The caller does not hold `lock`."""
+        if self._process.is_ours():
+            self.hang_up()
+            with self.lock:
+                self._socket.close()
 
 
 def _started(name: str, control: socket.socket, links: str) -> subprocess.Popen[bytes]:

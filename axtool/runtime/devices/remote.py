@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from queue import SimpleQueue
 from threading import Lock
 
 import numpy as np
@@ -218,7 +217,7 @@ class RemoteConnection:
     def cut(self, core: int) -> None:
         """A core of this connection is gone; whoever waits for it finds out."""
         for channel in self._channels.get(core, ()):
-            channel.close()
+            channel.hang_up()
 
     def gone(self, core: int, error: BoardGone) -> DeviceLost:
         """What is to be raised where a core did not answer. The board is lost with its process, else the core is."""
@@ -245,7 +244,7 @@ class RemoteInstance:
         self.connection, self.core, self.model = connection, core, model
         self._device, self._settings = connection.device, settings
         self._number = next(_numbers)
-        self._slots: SimpleQueue[_Slot | None] = SimpleQueue()
+        self._slots: list[_Slot] = []
         self._wanted = [StageBuffers(plan) for plan in model.plans]
         self._modelled: list[float | None] = [None] * len(model.plans)
         self._closed = False
@@ -261,11 +260,14 @@ class RemoteInstance:
             body = packed.write(np.frombuffer(memory, np.uint8))
             link_s = device.board.link.transfer_s(modelled.model_bytes(self.model))
             load = Message(Kind.LOAD, model=self._number, start=link_s, seconds=device.board.switch_s)
-            self._ask(channels[0], load, [file])
+            with channels[0].lock:
+                self._ask(channels[0], load, [file])
         finally:
             os.close(file)
-        for channel, begin in zip(channels, packed.layout.mailboxes, strict=True):
-            self._slots.put(_Slot(channel, self.model, packed.layout, body, begin))
+        self._slots = [
+            _Slot(channel, self.model, packed.layout, body, begin)
+            for channel, begin in zip(channels, packed.layout.mailboxes, strict=True)
+        ]
 
     def run(
         self, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None
@@ -281,23 +283,14 @@ class RemoteInstance:
         if self._closed or device.owners.is_dead(self.core):
             raise device.lost(self.core)
         wanted.check(inputs)
-        slot = self._slots.get()
-        try:
-            if slot is None:
+        slots = self._slots
+        slot = next((one for one in slots if not one.channel.lock.locked()), slots[0])
+        with slot.channel.lock:  # and nothing between: an interrupt shall find it taken and given back, or not taken
+            if self._closed:
                 raise device.lost(self.core)
             if lost and fault is not None:
                 fault.strike()
-            frame = Message(Kind.FRAME, stage=stage, model=self._number)
-            if device.recording is not None:
-                kept = device.recording.outputs(self.model, stage, inputs)
-                answer = self._ask(slot.channel, replace(frame, kind=Kind.PACE))
-                made = kept if outputs is None else private_copies(kept, outputs)
-            else:
-                slot.write(stage, inputs)
-                answer = self._ask(slot.channel, frame)
-                made = private_copies(slot.outputs[stage], outputs)
-        finally:
-            self._slots.put(slot)
+            made, answer = self._made(slot, stage, inputs, outputs)
         return made, FrameReport(busy_s=answer.seconds, modelled_s=self._modelled[stage], start_s=answer.start)
 
     def modelled_s(self, stage: int) -> float | None:
@@ -311,9 +304,22 @@ class RemoteInstance:
         if self._closed:
             return
         self._closed = True
-        self._slots.put(None)
         self._device.owners.forget(self)
         self.connection.drop(self.core, self._number)
+
+    def _made(
+        self, slot: _Slot, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None
+    ) -> tuple[Sequence[Buffer], Message]:
+        """The outputs of a frame, and the answer of the board. The slot's channel is locked."""
+        recording, wanted = self._device.recording, self._wanted[stage]
+        frame = Message(Kind.FRAME, stage=stage, model=self._number)
+        if recording is not None:
+            kept = recording.outputs(self.model, stage, inputs)
+            answer = self._ask(slot.channel, replace(frame, kind=Kind.PACE))
+            return kept if outputs is None else private_copies(kept, outputs), answer
+        slot.write(stage, inputs)
+        answer = self._ask(slot.channel, frame)
+        return private_copies(slot.outputs[stage], wanted.outputs() if outputs is None else outputs), answer
 
     def _ask(self, channel: Channel, message: Message, files: Sequence[int] = ()) -> Message:
         try:

@@ -11,6 +11,7 @@ from axtool.errors import plural
 from axtool.ops.storing import DTYPES
 from axtool.runtime.device import buffer_shape
 from axtool.runtime.devices.seam import Buffer
+from axtool.runtime.pool import Pool
 from axtool.types import Plan
 
 
@@ -22,10 +23,10 @@ class StageBuffers:
         self._inputs = [
             (name, buffer_shape(plan, name), np.dtype(DTYPES[tensors[name].format.kind])) for name in program.inputs
         ]
-        self.bytes_in, self.bytes_out = (
-            sum(prod(buffer_shape(plan, name)) * tensors[name].number_bytes for name in names)
-            for names in (program.inputs, program.outputs)
-        )
+        made = [(buffer_shape(plan, name), np.dtype(DTYPES[tensors[name].format.kind])) for name in program.outputs]
+        self.bytes_in = sum(prod(shape) * dtype.itemsize for _, shape, dtype in self._inputs)
+        self.bytes_out = sum(prod(shape) * dtype.itemsize for shape, dtype in made)
+        self._pools = [Pool(shape, dtype) for shape, dtype in made]
 
     def check(self, inputs: Sequence[Buffer]) -> None:
         """Raise ValueError unless the buffers are those of the stage."""
@@ -34,3 +35,7 @@ class StageBuffers:
         for (name, shape, dtype), array in zip(self._inputs, inputs, strict=True):
             if array.shape != shape or array.dtype != dtype:
                 raise ValueError(f"'{name}' is {dtype} {shape}, got {array.dtype} {array.shape}")
+
+    def outputs(self) -> list[Buffer]:
+        """Arrays that nobody else holds, to be filled."""
+        return [pool.take() for pool in self._pools]

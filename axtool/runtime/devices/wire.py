@@ -7,6 +7,7 @@ they went.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import socket
@@ -58,7 +59,10 @@ def pair() -> tuple[socket.socket, socket.socket]:
             f"boards in a process of their own need Linux, this is {sys.platform}",
             hint="set `runs: here` in the board's file", code="no-board-process",
         )  # fmt: skip
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise _no_room("a socket to a board's process", error) from error
 
 
 def send(to: socket.socket, message: Message, files: tuple[int, ...] = ()) -> None:
@@ -92,16 +96,17 @@ def _message(data: bytes) -> Message:
 
 def new_memory(name: str, size: int) -> tuple[mmap.mmap, int]:
     """Zeros that another process can see, and their descriptor. Raises EnvironmentFault where there is no room."""
-    file = os.memfd_create(name, os.MFD_CLOEXEC)
+    what = f"{size:,} bytes that a board's process shares"
+    try:
+        file = os.memfd_create(name, os.MFD_CLOEXEC)
+    except OSError as error:
+        raise _no_room(what, error) from error
     try:
         os.posix_fallocate(file, 0, size)  # a full memory is said here, and is no SIGBUS at some later write
         return mmap.mmap(file, size), file
     except OSError as error:
         os.close(file)
-        raise EnvironmentFault(
-            f"no room for {size:,} bytes that a board's process shares: {error.strerror}",
-            hint="free memory, or use fewer cores", code="no-memory",
-        ) from error  # fmt: skip
+        raise _no_room(what, error) from error
 
 
 def open_memory(file: int) -> mmap.mmap:
@@ -110,3 +115,14 @@ def open_memory(file: int) -> mmap.mmap:
         return mmap.mmap(file, os.fstat(file).st_size)
     finally:
         os.close(file)
+
+
+def _no_room(what: str, error: OSError) -> EnvironmentFault:
+    files = error.errno in (errno.EMFILE, errno.ENFILE)
+    return EnvironmentFault(
+        f"no room for {what}: {error.strerror}",
+        hint="let the process open more files (ulimit -n), or use fewer cores"
+        if files
+        else "free memory, or use fewer cores or smaller models",
+        code="too-many-files" if files else "no-memory",
+    )
