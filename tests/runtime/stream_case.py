@@ -6,7 +6,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
+from typing import Any, ClassVar
 
+from axtool.runtime import op
+
+WAIT_S = 10.0  # far above what anything in these tests takes; one that waits so long has failed
 CURRENT: ContextVar[object] = ContextVar("current", default=None)
 
 
@@ -68,3 +72,23 @@ class PoolOwner:
         for close in list(self.closers):
             close()
         self.workers.close()
+
+
+class Anyhow(op.Operator):
+    """A function that several threads may call at once, in any order."""
+
+    stateful: ClassVar[bool] = False
+    fn: Callable[..., Any]
+
+    def __call__(self, *values: Any) -> Any:
+        return self.fn(*values)
+
+
+class Counting(op.Operator):
+    """An operator with a memory: how many it has seen."""
+
+    seen: int = 0
+
+    def __call__(self, value: Any) -> tuple[Any, int]:
+        self.seen += 1
+        return value, self.seen
