@@ -78,4 +78,4 @@ def test_whatever_breaks_no_core_is_lost_to_those_that_come_later(model: DeviceM
         broken = sum(device.core(index).dead for device in boards.devices for index in range(4))
         assert sum(device.available() for device in boards.devices) == 8 - broken
         assert (broken > 0) == (seed % 3 == 0)
-        assert all(not device._held for device in boards.devices)
+        assert all(not device.owners._held for device in boards.devices)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from threading import Lock
 
-from axtool.errors import UsageError, plural
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import modelled
 from axtool.runtime.devices.boards import Board
 from axtool.runtime.devices.model import DeviceModel
-from axtool.runtime.devices.owning import board_lost, taken_off
+from axtool.runtime.devices.owning import Fault, Owners, board_lost, described, taken_off
 from axtool.runtime.devices.pacing import Lane
 from axtool.runtime.devices.replay import Recording
-from axtool.runtime.devices.seam import DeviceInfo, DeviceLost, DevicesInUse
-from axtool.runtime.devices.settings import require_room, require_settings, resident_bytes
-from axtool.runtime.devices.simulated_core import Core, Fault
+from axtool.runtime.devices.seam import DeviceInfo, DeviceLost
+from axtool.runtime.devices.settings import require_settings
+from axtool.runtime.devices.simulated_core import Core
 from axtool.runtime.devices.simulated_instance import SimulatedInstance
 
 
@@ -34,23 +32,11 @@ class SimulatedDevice:
         told = ["simulated here"]
         told += ["paced as modelled"] if realtime else []
         told += ["outputs recorded"] if recording is not None else []
-        self._info = DeviceInfo(
-            name=name,
-            board_model=board.board_model,
-            board_type=board.board_type,
-            cores=board.cores,
-            clock_hz=board.clock_hz,
-            memory_bytes=board.memory_bytes,
-            provenance=", ".join(told),
-            board=board.name,
-            link_bytes_per_s=board.link.bytes_per_s,
-            queue=board.queue,
-        )
+        self._info = described(board, name, *told)
+        self.owners = Owners(board, name)
         self._cores = [Core(index) for index in range(board.cores)]
         self._to_board = Lane()
         self._from_board = Lane() if board.link.duplex else self._to_board
-        self._held: dict[SimulatedInstance, int] = {}  # bytes of the board's memory
-        self._lock = Lock()
 
     @property
     def info(self) -> DeviceInfo:
@@ -58,21 +44,15 @@ class SimulatedDevice:
 
     def available(self) -> int:
         """How many cores nobody has connected to."""
-        with self._lock:
-            return sum(core.owner is None and not core.dead for core in self._cores)
+        return self.owners.free()
 
     def connect(self, cores: int | Sequence[int] | None = None) -> SimulatedConnection:
         """Take so many cores, or these, or all that answer.
 
         Raises DevicesInUse when some are taken, DeviceLost, UsageError.
         """
-        with self._lock:
-            if all(core.dead for core in self._cores):
-                raise self.lost()
-            chosen = self._chosen(cores)
-            connection = SimulatedConnection(self, tuple(core.index for core in chosen))
-            for core in chosen:
-                core.owner = connection
+        connection = SimulatedConnection(self)
+        connection.cores = self.owners.take(cores, connection)
         return connection
 
     def lose(self, core: int | None = None, *, after: int = 0, mid_frame: bool = True) -> None:
@@ -86,11 +66,9 @@ class SimulatedDevice:
                 f"{self.info.name} has no core {core}" if after >= 0 else f"after is {after}, want 0 or more"
             )
         broken = self._cores if core is None else [self._cores[core]]
-        fault = Fault(broken, after, mid_frame)
+        fault = Fault(lambda: self._break(broken), after, mid_frame=mid_frame)
         for one in broken:
             one.fault = fault
-        if not (after or mid_frame):
-            fault.strike()
 
     def lost(self, core: int | None = None) -> DeviceLost:
         """What a run on a broken board raises, or on a core from which the model was taken."""
@@ -100,31 +78,7 @@ class SimulatedDevice:
 
     def vanish(self) -> None:
         """Every core is gone, as if the board had been pulled out; whoever is connected finds out."""
-        for core in self._cores:
-            core.die()
-
-    def hold(self, instance: SimulatedInstance, settings: BoardConfig | None) -> None:
-        """Give the model memory of the board. Raises FitError where there is not so much of it."""
-        board, model = self.board, instance.model
-        if board.window_bytes < board.memory_bytes and (settings is None or settings.ddr_size is None):
-            settings = replace(settings or BoardConfig(), ddr_size=board.window_bytes)
-        needed = resident_bytes(model.plans)
-        with self._lock:
-            taken = sum(self._held.values())
-            require_room(model.name, needed, taken, board.memory_bytes, settings, self.info.name)
-            self._held[instance] = needed
-
-    def forget(self, instance: SimulatedInstance) -> None:
-        """Take the memory of the model back."""
-        with self._lock:
-            self._held.pop(instance, None)
-
-    def free(self, cores: Sequence[int], owner: SimulatedConnection) -> None:
-        """Nobody is connected to these cores any more."""
-        with self._lock:
-            for index in cores:
-                if self._cores[index].owner is owner:
-                    self._cores[index].owner = None
+        self._break(self._cores)
 
     def core(self, index: int) -> Core:
         return self._cores[index]
@@ -133,41 +87,19 @@ class SimulatedDevice:
         """The direction to the board, or back from it."""
         return self._from_board if back else self._to_board
 
-    def _chosen(self, cores: int | Sequence[int] | None) -> list[Core]:
-        free = [core for core in self._cores if core.owner is None and not core.dead]
-        if cores is None:
-            cores = sum(not core.dead for core in self._cores)
-        if isinstance(cores, int):
-            if cores < 1:
-                raise UsageError(f"want at least 1 core of {self.info.name}, got {cores}", code="bad-option")
-            if cores > len(free):
-                raise self._in_use(cores, len(free))
-            return free[:cores]
-        wrong = [index for index in cores if not 0 <= index < len(self._cores)]
-        if wrong or not cores or len(set(cores)) != len(cores):
-            raise UsageError(
-                f"{self.info.name} has the cores 0 to {len(self._cores) - 1}, got {list(cores)}", code="bad-option"
-            )
-        chosen = [self._cores[index] for index in cores]
-        taken = [core for core in chosen if core not in free]
-        if taken:
-            raise self._in_use(len(chosen), len(chosen) - len(taken))
-        return chosen
-
-    def _in_use(self, wanted: int, free: int) -> DevicesInUse:
-        dead = sum(core.dead for core in self._cores)
-        return DevicesInUse(
-            f"num_sub_devices > available ({wanted} > {free}): {self.info.name} has {plural(self.info.cores, 'core')}, "
-            f"{free} free" + (f", {dead} broken" if dead else ""),
-            hint="close the scheduler or connection that holds the others, or give each of them other devices",
-        )
+    def _break(self, cores: Sequence[Core]) -> None:
+        for core in cores:
+            self.owners.bury(core.index)
+            core.die()
 
 
 class SimulatedConnection:
     """Cores of a simulated board that nobody else may use until `close`."""
 
-    def __init__(self, device: SimulatedDevice, cores: tuple[int, ...]) -> None:
-        self.device, self.cores = device, cores
+    cores: tuple[int, ...] = ()
+
+    def __init__(self, device: SimulatedDevice) -> None:
+        self.device = device
         self._closed = False
         self._lock = Lock()
 
@@ -177,11 +109,7 @@ class SimulatedConnection:
         Raises FitError where the board's memory has no room for it, DeviceLost, ValueError for a plan that breaks its
         own rules, UsageError for a core of somebody else or settings that the board does not have.
         """
-        if core not in self.cores:
-            raise UsageError(
-                f"core {core} of {self.device.info.name} is not of this connection, which has {list(self.cores)}",
-                code="bad-option",
-            )
+        self.device.owners.refuse_other(core, self.cores)
         place = self.device.core(core)
         if self._closed or place.dead:
             raise self.device.lost(core)
@@ -191,7 +119,7 @@ class SimulatedConnection:
             place.instance.close()
         instance = SimulatedInstance(self, place, model, settings)
         try:
-            self.device.hold(instance, settings)
+            self.device.owners.hold(instance, model, settings)
             instance.open()
         except BaseException:
             instance.close()
@@ -219,7 +147,7 @@ class SimulatedConnection:
             instance = place.instance
             if instance is not None and instance.connection is self:
                 instance.close()
-        self.device.free(self.cores, self)
+        self.device.owners.give_back(self)
 
     def _switched(self, instance: SimulatedInstance, model: DeviceModel) -> bool:
         if not self.device.realtime:

@@ -85,7 +85,7 @@ class SimulatedInstance:
         self._closed = True
         if self.core.instance is self:
             self.core.instance = None
-        self._device.forget(self)
+        self._device.owners.forget(self)
         if self.core.computing.acquire(blocking=False):  # else what computes right now does it when it is done
             self._forget_stages()
             self.core.computing.release()
