@@ -24,6 +24,7 @@ from axtool.runtime import op, scheduler
 from axtool.runtime.devices import machine
 from axtool.runtime.devices.seam import DeviceLost
 
+BOARDS = {"metis-pcie": 45, "metis-pcie*2": 45, "metis-process": 5, "metis-process,metis-pcie": 5}  # and how often
 HANG_S = 0.15  # a source that stops for so long
 SLOW_S = 0.01  # 100 times what the operators of an episode take
 
@@ -93,7 +94,7 @@ class Episode:
         return cls(
             seed=seed,
             form=form,
-            boards=rng.choice(["metis-pcie", "metis-pcie*2"]),
+            boards=rng.choices(list(BOARDS), BOARDS.values())[0],
             workers=rng.choice([None, None, 0, 1, 2, 5]),
             window=rng.choice([None, None, None, 1, 2, 5]),
             streams=1 if form in (Form.STREAM, Form.BATCH) else rng.choice([1, 2, 5]),
@@ -203,15 +204,16 @@ def interruptible(after_ms: int | None, outcome: Outcome) -> Iterator[None]:
             outcome.struck.add(Fault.INTERRUPT)
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
     timer = threading.Timer(after_ms / 1e3, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
+        timer.start()
         yield
     finally:
         armed = False
         timer.cancel()
-        timer.join()
+        if timer.ident is not None:
+            timer.join()
         time.sleep(0)  # a signal that is on its way arrives while the handler is still ours
         signal.signal(signal.SIGINT, before)
 
@@ -331,7 +333,9 @@ def _due(episode: Episode, outcome: Outcome, stream: int) -> int:
 
 def _may_be_cut(episode: Episode, outcome: Outcome, stream: int) -> bool:
     planned = set(episode.faults)
-    if outcome.struck & CUTS_ALL or (episode.model and Fault.DEVICE in planned and episode.boards == "metis-pcie"):
+    if outcome.struck & CUTS_ALL or (
+        episode.model and Fault.DEVICE in planned and len(machine.boards_of(episode.boards)) == 1
+    ):
         return True
     if episode.form is Form.BATCH:
         return outcome.error is not None
