@@ -73,26 +73,27 @@ class Cores:
         while True:
             frame = Frame()
             try:
-                core = self._take(frame, model)
-                instance = core.instance
-                if instance is None:
-                    instance = self._load(core, model)
-                made, report = instance.run(stage, inputs, outputs)
-                modelled = report.modelled_s
-                with self._lock:
-                    core.frames += stage == 0
-                    core.busy_s += report.busy_s
-                    if modelled is not None:
-                        core.modelled_s += modelled
-                    self._residency.end(frame)
-            except DeviceLost as error:
-                self._bury(frame, error)
-                continue
-            except FitError as error:
-                if not self._refused(frame, model, error):
-                    raise
-                continue
-            except BaseException:
+                try:
+                    core = self._take(frame, model)
+                    instance = core.instance
+                    if instance is None:
+                        instance = self._load(core, model)
+                    made, report = instance.run(stage, inputs, outputs)
+                    modelled = report.modelled_s
+                    with self._lock:
+                        core.frames += stage == 0
+                        core.busy_s += report.busy_s
+                        if modelled is not None:
+                            core.modelled_s += modelled
+                        self._residency.end(frame)
+                except DeviceLost as error:
+                    self._bury(frame, error)
+                    continue
+                except FitError as error:
+                    if not self._refused(frame, model, error):
+                        raise
+                    continue
+            except BaseException:  # Ctrl-C too, wherever it came
                 with self._lock:
                     self._residency.leave(frame)
                 raise
