@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import functools
 import http.server
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +20,7 @@ import pytest
 
 from axtool.errors import EnvironmentFault
 from axtool.runtime import cv, op
+from axtool.runtime.cv.opening import within
 from tests.runtime.rtsp_camera import RtspCamera
 from tests.runtime.videos import encode, picture, shade_of, shades, threads
 
@@ -149,3 +154,40 @@ def test_a_stream_over_rtsp_is_left_without_a_thread() -> None:
         results.close()  # type: ignore[attr-defined]
         assert seen == sorted(seen)
         assert threads() <= before
+
+
+def test_ctrl_c_is_heard_while_an_address_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"rtsp://127.0.0.1:{server.getsockname()[1]}/x"
+        code = f"from axtool.runtime import cv; print('begun', flush=True); cv.create_source({url!r}, timeout_s=60)"
+        program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"begun\n"
+        with server.accept()[0]:
+            time.sleep(0.2)
+            start = time.monotonic()
+            program.send_signal(signal.SIGINT)
+            _, said = program.communicate(timeout=30)
+        assert time.monotonic() - start < 10
+        assert program.returncode != 0
+        assert b"KeyboardInterrupt" in said
+
+
+def test_what_is_opened_too_late_is_closed_again() -> None:
+    go, undone = threading.Event(), threading.Event()
+
+    def work() -> str:
+        assert go.wait(5)
+        return "a camera"
+
+    with pytest.raises(TimeoutError):
+        within(0.01, work, lambda made: undone.set())
+    assert not undone.is_set()
+    go.set()
+    assert undone.wait(5)
+
+
+def test_what_opening_raises_is_raised() -> None:
+    with pytest.raises(KeyError, match="why"):
+        within(5, lambda: {}["why"], lambda made: None)
+    assert within(5, lambda: 3, lambda made: None) == 3

@@ -16,6 +16,7 @@ import numpy as np
 
 from axtool.errors import AxError, EnvironmentFault, UsageError
 from axtool.runtime.cv.address import Address, Kind
+from axtool.runtime.cv.opening import within
 from axtool.runtime.cv.rates import MOST_FPS
 from axtool.runtime.cv.reader import Timed
 from axtool.runtime.image import ColorFormat, Image, Pixels
@@ -183,21 +184,28 @@ class Video:
 def _opened(address: Address, timeout_s: float) -> Any:
     import av
 
-    network = address.kind is Kind.NETWORK
-    options = _NETWORK_OPTIONS if network else {"format_whitelist": ",".join(FORMATS)}
-    options = {"max_pixels": str(MOST_PIXELS), **options}
     start = time.monotonic()
-    place = f"file:{Path(address.place).absolute()}"
-    if network:
-        place = re.sub("^mjpeg://", "http://", address.place, flags=re.IGNORECASE)
     try:
-        if address.kind is Kind.CAMERA:
-            return av.open(address.place, format="v4l2", timeout=(timeout_s, timeout_s))
-        timeout = (timeout_s, timeout_s) if network else None
-        return av.open(place, options=options, timeout=timeout, metadata_errors="replace")
+        if address.kind is Kind.VIDEO:
+            options = {"format_whitelist": ",".join(FORMATS), "max_pixels": str(MOST_PIXELS)}
+            return av.open(f"file:{Path(address.place).absolute()}", options=options, metadata_errors="replace")
+        # FFmpeg looks at the time itself, but not while it asks a name server or a driver.
+        return within(2 * timeout_s, lambda: _far(address, timeout_s), lambda container: container.close())
     except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
-        late = network and time.monotonic() - start >= timeout_s  # RTSP calls it invalid data
+        late = address.kind is not Kind.VIDEO and time.monotonic() - start >= timeout_s  # RTSP calls it invalid data
         raise _not_opened(error, address, _SILENCE if late else _words(error)) from error
+
+
+def _far(address: Address, timeout_s: float) -> Any:
+    """A camera or an address, opened. FFmpeg gives up a step of it when it takes longer than `timeout_s`."""
+    import av
+
+    limits = (timeout_s, timeout_s)
+    if address.kind is Kind.CAMERA:
+        return av.open(address.place, format="v4l2", timeout=limits)
+    place = re.sub("^mjpeg://", "http://", address.place, flags=re.IGNORECASE)
+    options = {**_NETWORK_OPTIONS, "max_pixels": str(MOST_PIXELS)}
+    return av.open(place, options=options, timeout=limits, metadata_errors="replace")
 
 
 def _not_opened(error: Exception, address: Address, words: str) -> AxError:
