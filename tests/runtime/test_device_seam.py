@@ -435,6 +435,20 @@ def test_frames_begin_when_the_report_says_on_the_clock_of_this_process(device, 
     assert before <= report.start_s <= report.start_s + report.busy_s <= time.perf_counter()
 
 
+def test_the_report_of_every_frame_has_the_modelled_time(device, model: DeviceModel):
+    instance = device.connect(1).load(0, model)
+    for stage in range(len(model.plans)):
+        _, report = instance.run(stage, frame(model, stage))
+        assert report.modelled_s == instance.modelled_s(stage) > 0
+
+
+def test_a_model_of_no_known_chip_has_no_modelled_time_and_runs(device, model: DeviceModel):
+    inputs = frame(model)
+    made, report = device.connect(1).load(0, replace(model, key="chipless", target={})).run(0, inputs)
+    assert report.modelled_s is None
+    assert same(made, expected(model, 0, inputs))
+
+
 def test_recorded_outputs_come_again_whatever_goes_in(make: Make, model: DeviceModel):
     device = make(recording=Recording(2))
     instance = device.connect(1).load(0, model)

@@ -337,9 +337,7 @@ class RemoteInstance:
         return answer
 
     def _pace(self, stage: int) -> Pace:
-        """Nothing, unless frames are paced: what they take on the core and on the link."""
-        if not self._device.realtime:
-            return Pace()
+        """What a frame is modelled to take on the core and on the link; a board that is not paced ignores it."""
         link, wanted = self._device.board.link, self._wanted[stage]
         return Pace(self.modelled_s(stage) or 0.0, link.transfer_s(wanted.bytes_in), link.transfer_s(wanted.bytes_out))
 
