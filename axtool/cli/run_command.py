@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def run_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .axm file, or an .onnx with --engine float.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An .axm file, an .axe to stream, or an .onnx with --engine float.")
+    ],
     data: Annotated[
         list[str] | None,
         typer.Argument(

@@ -51,7 +51,11 @@ def drawn(
     for row in result.get("detections", ()):
         colour = _COLOURS[row["index"] % len(_COLOURS)]
         x1, y1, x2, y2 = (round(v * factor) for v in row["box"])
-        cv2.rectangle(image, (x1, y1), (x2, y2), colour, thick)
+        if "corners" in row:  # a turned box
+            corners = np.rint(np.array(row["corners"]) * factor).astype(np.int32)
+            cv2.polylines(image, [corners], True, colour, thick, cv2.LINE_AA)
+        else:
+            cv2.rectangle(image, (x1, y1), (x2, y2), colour, thick)
         _keypoints(image, np.array(row.get("keypoints", ())) * factor, colour, thick)
         _write(image, f"{row['label']} {row['score']:.2f}", (x1, y1), colour, thick)
     if result["kind"] == "semantic":

@@ -33,6 +33,7 @@ def documents(folder: Path) -> dict[str, tuple[Any, ...]]:
         "run with a kernel": (axtool, "run", two, folder / "picture.png", "--postamble", KERNEL),
         "run with a kernel that is none": (axtool, "run", two, folder / "picture.png", "--postamble", "Yolo"),
         "run a stream": (axtool, "run", cls, folder / "picture.png", "--show-stats"),
+        "run a stream of no kind": (axtool, "run", cls, folder / "x.npy", "--show-stats"),
         "run a stream of nothing": (axtool, "run", cls, "nothing.mp4"),
         "run nothing": (axtool, "run", cls),
         "info axm": (axtool, "info", cls),

@@ -1,9 +1,10 @@
-"""`stream_axm`: a compiled file and the words of a command line  ->  a `StreamRun`, with everything checked before."""
+"""A compiled file and the words of a command line  ->  a `StreamRun`, with everything checked before."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from axtool.errors import AxError, UsageError, nearest
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import load_preprocess
 from axtool.runtime.frame import UNPREPARED, Prepare, stored_preparation
+from axtool.runtime.op.axe import load_axe
+from axtool.runtime.op.combinators import Seq
 from axtool.runtime.op.device_options import DeviceOptions
 from axtool.runtime.op.load import LoadedSeq, sequence_of
 from axtool.runtime.op.operator import Operator
@@ -22,6 +25,7 @@ from axtool.runtime.streams.outputs import ResultLines, outputs_of
 from axtool.runtime.streams.pipeline import Preprocessed, front_of, pipeline_of, preparation_for
 from axtool.runtime.streams.run import StreamOptions, StreamRun, Told, run, untold
 from axtool.runtime.streams.sources import opened
+from axtool.runtime.streams.typed import Typed
 from axtool.sim.engine import ENGINES
 
 log = logging.getLogger("axtool")
@@ -55,12 +59,12 @@ def stream_axm(
     isa: str = "auto",
     told: Told = untold,
 ) -> StreamRun:
-    """Run an .axm file over videos, cameras, folders and pictures. `prepare` may change the preparation that the file
-    holds.
+    """Run an .axm file, or a pipeline saved as .axe, over videos, cameras, folders and pictures. `prepare` may change
+    the preparation that an .axm holds.
 
     Raises UsageError for what is wrong with any of the arguments, before a frame is read.
     """
-    if path.suffix.lower() != ".axm":
+    if path.suffix.lower() not in (".axm", ".axe"):
         raise UsageError(
             "only a compiled model runs over a stream", where=str(path),
             hint="compile it first: axtool compile MODEL.onnx", code="not-axm",
@@ -68,28 +72,38 @@ def stream_axm(
     if engine not in ENGINES:
         what = f"a stream runs on the engines {', '.join(ENGINES)}, not '{engine}'"
         raise UsageError(what, hint=nearest(engine, ENGINES), code="bad-option")
+    if path.suffix.lower() == ".axe":
+        if postamble is not None or preprocess is not None or prepare(None) is not None or isa != "auto":
+            raise UsageError(
+                "a saved pipeline has its preparation and its kernels already", where=str(path),
+                hint="leave out --postamble, --isa and how pictures are prepared", code="bad-option",
+            )  # fmt: skip
+        whole = Seq(load_axe(path, engine=engine, threads=threads), Typed(wanted.save is not None))
+        with _faults_of("bad-pipeline", "run it in a program to see where it fails"):
+            return _streamed(path, whole.optimized(), items, options, wanted, told)
     artefact = axm.read(path)
     preparation = prepare(stored_preparation(artefact))
     function = None if preprocess is None else load_preprocess(preprocess)
     if preparation is None and function is None:
         log.warning(UNPREPARED)
     resolved = preparation_for(artefact, preparation, path)
-    device = DeviceOptions(engine=engine, threads=threads, isa=isa)
-    try:
+    front = front_of(resolved) if function is None else [Preprocessed(function, artefact.inputs[0].shape)]
+    given = postamble is not None and not postamble.is_empty
+    with _faults_of("bad-postamble", DROP) if given else nullcontext():
+        device = DeviceOptions(engine=engine, threads=threads, isa=isa)
         model = sequence_of(artefact, path, postamble, options=device)
+        return stream_model(front, model, resolved, items, options, wanted, told=told)
+
+
+@contextmanager
+def _faults_of(code: str, hint: str) -> Iterator[None]:
+    """What fails inside is a fault of what the user brought: a UsageError that says so."""
+    try:
+        yield
     except AxError:
         raise
     except (ValueError, TypeError, ImportError, RuntimeError) as error:
-        if postamble is None or postamble.is_empty:
-            raise
-        raise UsageError(" ".join(str(error).split()), hint=DROP, code="bad-postamble") from error
-    front = front_of(resolved) if function is None else [Preprocessed(function, artefact.inputs[0].shape)]
-    try:
-        return stream_model(front, model, resolved, items, options, wanted, told=told)
-    except RuntimeError as error:
-        if isinstance(error, AxError) or postamble is None or postamble.is_empty:
-            raise
-        raise UsageError(" ".join(str(error).split()), hint=DROP, code="bad-postamble") from error
+        raise UsageError(" ".join(str(error).split()), hint=hint, code=code) from error
 
 
 def stream_model(
@@ -105,11 +119,17 @@ def stream_model(
     """A loaded model over streams, as `stream_axm`; `front` makes its input, where the frame lies as `preparation`
     says.
     """
-    inputs = [model.path, *(Path(item) for item in items)]
+    pipeline = pipeline_of(front, model, preparation, draws=wanted.save is not None)
+    return _streamed(model.path, pipeline, items, options, wanted, told)
+
+
+def _streamed(
+    path: Path, pipeline: Seq, items: Sequence[str], options: StreamOptions, wanted: Wanted, told: Told
+) -> StreamRun:
+    inputs = [path, *(Path(item) for item in items)]
     for file in (wanted.lines, wanted.trace):
         if file is not None:
             refuse_overwrite(file, force=wanted.force, inputs=inputs)
-    pipeline = pipeline_of(front, model, preparation, draws=wanted.save is not None)
     sources = opened(items, frames=wanted.frames)
     try:
         outputs = outputs_of(wanted.save, sources, force=wanted.force, inputs=inputs)
