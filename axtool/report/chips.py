@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from axtool.config import package_dir
-from axtool.errors import UsageError, nearest, plural
+from axtool.errors import UsageError, nearest
 from axtool.report.constants import constants, counted
+from axtool.report.described import file_text, path_or_name, with_constants
 from axtool.report.tables import folded, table
 from axtool.report.units import header, size
 from axtool.target import Target
 from axtool.target_file import list_targets, load_target, target_to_dict
 
 ACTIONS = ("list", "show", "check")
-SHORT = 1  # names that are shown in the table; longer lists stand below it
 
 
 def chips_document(action: str, name: str | None) -> dict[str, Any]:
@@ -32,7 +29,7 @@ def chips_document(action: str, name: str | None) -> dict[str, Any]:
         return {**header("targets"), "action": action, "targets": [_summary(load_target(c)) for c in list_targets()]}
     if name is None:
         raise UsageError(f"`targets {action}` wants a target", hint=", ".join(list_targets()), code="usage")
-    target = load_target(_path_or_name(name))
+    target = load_target(path_or_name(name, list_targets()))
     found = constants(target)
     return {
         **header("targets"),
@@ -46,10 +43,8 @@ def chips_document(action: str, name: str | None) -> dict[str, Any]:
 
 def chip_yaml(name: str) -> str:
     """The file of a chip as it is, comments too: one to start an own file from. Raises UsageError as `load_target`."""
-    name = _path_or_name(name)
-    load_target(name)
-    path = package_dir("configs") / "targets" / f"{name}.yaml" if name in list_targets() else Path(name)
-    return path.read_text(encoding="utf-8")
+    load_target(path_or_name(name, list_targets()))
+    return file_text("targets", name, list_targets())
 
 
 def chips_text(document: Mapping[str, Any]) -> str:
@@ -72,43 +67,7 @@ def chips_text(document: Mapping[str, Any]) -> str:
     )
     if document["action"] == "list":
         return text
-    counts = ", ".join(f"{count} {origin}" for origin, count in document["origins"].items())
-    total = f"{plural(len(document['constants']), 'constant')}: {counts}"
-    if document["action"] == "check":
-        return f"{text}\n\nno fault; {total}"
-    return f"{text}\n\n{constants_text(document['constants'])}\n\n{total}"
-
-
-def constants_text(found: Sequence[Mapping[str, Any]]) -> str:
-    """Every constant with its value, unit and source; long lists stand below the table."""
-    lists = [constant for constant in found if isinstance(constant["value"], list) and len(constant["value"]) > SHORT]
-    lines = [
-        (
-            constant["path"], _count(constant["value"]) if constant in lists else plain(constant["value"]),
-            constant["unit"], ": ".join(filter(None, (constant["origin"], constant["source"]))),
-        )
-        for constant in found
-    ]  # fmt: skip
-    said = [folded(f"{constant['path']}: {', '.join(map(str, constant['value']))}") for constant in lists]
-    return "\n".join([table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,)), "", *said])
-
-
-def _count(values: Sequence[object]) -> str:
-    return f"{len(values)} {'names' if isinstance(values[0], str) else 'values'}"
-
-
-def plain(value: object) -> str:
-    """A number with its thousands apart; yes and no as a file writes them; a name, or several."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:,.12g}" if isinstance(value, (int, float)) else str(value)
-
-
-def _path_or_name(name: str) -> str:
-    """A file of any ending is a path, unless a chip has its name."""
-    return os.path.join(".", name) if name not in list_targets() and Path(name).is_file() else name
+    return with_constants(text, document)
 
 
 def _summary(target: Target) -> dict[str, Any]:

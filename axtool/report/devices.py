@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from axtool.config import package_dir
-from axtool.errors import UsageError, nearest, plural
-from axtool.report.chips import constants_text
+from axtool.errors import UsageError, nearest
 from axtool.report.constants import board_constants, counted
+from axtool.report.described import file_text, path_or_name, with_constants
 from axtool.report.tables import folded, table
 from axtool.report.units import header, seconds, size
 from axtool.runtime.device_config import VARIABLE, BoardConfig, from_environment
@@ -43,7 +40,7 @@ def devices_document(action: str, name: str | None, *, boards: str | None, selec
     if action == "boards":
         shown = [_board(load_board(one)) for one in list_boards()]
         return {**header("devices"), "action": action, "devices": [], "boards": shown}
-    board = load_board(_path_or_name(str(name)))
+    board = load_board(path_or_name(str(name), list_boards()))
     found = board_constants(board)
     return {
         **header("devices"),
@@ -57,10 +54,8 @@ def devices_document(action: str, name: str | None, *, boards: str | None, selec
 
 def board_yaml(name: str) -> str:
     """The file of a board as it is, comments too. Raises UsageError as `load_board`."""
-    name = _path_or_name(name)
-    load_board(name)
-    path = package_dir("configs") / "boards" / f"{name}.yaml" if name in list_boards() else Path(name)
-    return path.read_text(encoding="utf-8")
+    load_board(path_or_name(name, list_boards()))
+    return file_text("boards", name, list_boards())
 
 
 def devices_text(document: Mapping[str, Any]) -> str:
@@ -70,11 +65,7 @@ def devices_text(document: Mapping[str, Any]) -> str:
     text = _boards_text(document["boards"])
     if document["action"] == "boards":
         return text
-    counts = ", ".join(f"{count} {origin}" for origin, count in document["origins"].items())
-    total = f"{plural(len(document['constants']), 'constant')}: {counts}"
-    if document["action"] == "check":
-        return f"{text}\n\nno fault; {total}"
-    return f"{text}\n\n{constants_text(document['constants'])}\n\n{total}"
+    return with_constants(text, document)
 
 
 def _devices_text(document: Mapping[str, Any]) -> str:
@@ -171,8 +162,3 @@ def _refuse_idle(action: str, name: str | None, boards: str | None, selector: st
         raise UsageError(f"`devices {action}` wants a board", hint=", ".join(list_boards()), code="usage")
     if action != "list" and not (boards is None and selector is None):
         raise UsageError("--boards and --devices go with `devices list`", code="bad-option")
-
-
-def _path_or_name(name: str) -> str:
-    """A file of any ending is a path, unless a board has its name."""
-    return os.path.join(".", name) if name not in list_boards() and Path(name).is_file() else name

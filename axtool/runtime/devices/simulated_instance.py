@@ -6,18 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from axtool.errors import plural
-from axtool.ops.storing import DTYPES
-from axtool.runtime.device import DeviceSession, buffer_shape
+from axtool.runtime.device import DeviceSession
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import modelled
 from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.pacing import Wait
 from axtool.runtime.devices.seam import Buffer, FrameReport, private_copies
 from axtool.runtime.devices.simulated_core import Core
-from axtool.runtime.pool import Pool
+from axtool.runtime.devices.stage_buffers import StageBuffers
+from axtool.types import Plan
 
 if TYPE_CHECKING:
     from axtool.runtime.devices.simulated import SimulatedConnection
@@ -32,7 +29,7 @@ class SimulatedInstance:
         self.connection, self.core, self.model = connection, core, model
         self.wait = Wait()
         self._settings, self._device = settings, connection.device
-        self._stages = [_Stage(model, index) for index in range(len(model.plans))]
+        self._stages = [_Stage(plan) for plan in model.plans]
         self._modelled: list[float | None] = [None] * len(model.plans)
         self._closed = False
 
@@ -58,7 +55,7 @@ class SimulatedInstance:
         lost = fault is not None and fault.strikes()
         if core.dead or self._closed:
             raise self._device.lost(core.index)
-        work.check(inputs)
+        work.buffers.check(inputs)
         arrived = time.perf_counter()
         with core.computing:
             start = time.perf_counter()
@@ -104,14 +101,14 @@ class SimulatedInstance:
             return kept if outputs is None else private_copies(kept, outputs)
         if work.session is None:
             raise self._device.lost(self.core.index)
-        return private_copies(work.run(inputs), work.outputs() if outputs is None else outputs)
+        return private_copies(work.run(inputs), work.buffers.outputs() if outputs is None else outputs)
 
     def _paced(self, work: _Stage, arrived: float, busy: float, frame_s: float, *, broken: bool) -> tuple[float, float]:
         """Wait until the outputs would be here; when the core began, and how long it was taken."""
         link = self._device.board.link
-        _, there = self._device.link(back=False).reserve(arrived, link.transfer_s(work.bytes_in))
+        _, there = self._device.link(back=False).reserve(arrived, link.transfer_s(work.buffers.bytes_in))
         start, end = self.core.lane.reserve(there, max(frame_s, busy))
-        _, here = self._device.link(back=True).reserve(end, link.transfer_s(work.bytes_out))
+        _, here = self._device.link(back=True).reserve(end, link.transfer_s(work.buffers.bytes_out))
         self.wait.until((start + end) / 2 if broken else here)
         return start, end - start
 
@@ -119,38 +116,13 @@ class SimulatedInstance:
 class _Stage:
     """A device stage as a core holds it: what its buffers are, and an engine where the core computes."""
 
-    def __init__(self, model: DeviceModel, index: int) -> None:
-        plan = model.plans[index]
-        self.program = plan.program
+    def __init__(self, plan: Plan) -> None:
+        self.buffers = StageBuffers(plan)
+        self._program = plan.program
         self.session: DeviceSession | None = None
-        self._inputs = [
-            (name, buffer_shape(plan, name), np.dtype(DTYPES[self.program.tensors[name].format.kind]))
-            for name in self.program.inputs
-        ]
-        self.bytes_in = sum(int(np.prod(shape)) * dtype.itemsize for _, shape, dtype in self._inputs)
-        made = [
-            (buffer_shape(plan, name), np.dtype(DTYPES[self.program.tensors[name].format.kind]))
-            for name in self.program.outputs
-        ]
-        self.bytes_out = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in made)
-        self._pools = [Pool(shape, dtype) for shape, dtype in made]
-
-    def check(self, inputs: Sequence[Buffer]) -> None:
-        """Raise ValueError unless the buffers are those of the stage."""
-        if len(inputs) != len(self._inputs):
-            raise ValueError(f"the stage has {plural(len(self._inputs), 'input')}, got {plural(len(inputs), 'buffer')}")
-        for (name, shape, dtype), array in zip(self._inputs, inputs, strict=True):
-            if not isinstance(array, np.ndarray):
-                raise ValueError(f"'{name}' is {dtype} {shape}, got {type(array).__name__}, no array")
-            if array.shape != shape or array.dtype != dtype:
-                raise ValueError(f"'{name}' is {dtype} {shape}, got {array.dtype} {array.shape}")
-
-    def outputs(self) -> list[Buffer]:
-        """Arrays that nobody else holds, to be filled."""
-        return [pool.take() for pool in self._pools]
 
     def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """Views of the core's memory, in the order of the program."""
         assert self.session is not None
-        made = self.session.run_buffers(dict(zip(self.program.inputs, inputs, strict=True)))
-        return [made[name] for name in self.program.outputs]
+        made = self.session.run_buffers(dict(zip(self._program.inputs, inputs, strict=True)))
+        return [made[name] for name in self._program.outputs]

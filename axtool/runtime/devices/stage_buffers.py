@@ -33,6 +33,8 @@ class StageBuffers:
         if len(inputs) != len(self._inputs):
             raise ValueError(f"the stage has {plural(len(self._inputs), 'input')}, got {plural(len(inputs), 'buffer')}")
         for (name, shape, dtype), array in zip(self._inputs, inputs, strict=True):
+            if not isinstance(array, np.ndarray):
+                raise ValueError(f"'{name}' is {dtype} {shape}, got {type(array).__name__}, no array")
             if array.shape != shape or array.dtype != dtype:
                 raise ValueError(f"'{name}' is {dtype} {shape}, got {array.dtype} {array.shape}")
 
