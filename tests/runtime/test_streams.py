@@ -331,3 +331,28 @@ def test_of_fewer_frames_than_a_window_the_rate_is_that_of_the_whole_run() -> No
     for _ in range(3):
         pace.add(12.0)
     assert pace.fps == 1.5
+
+
+def test_a_folder_is_made_with_its_first_file_and_goes_with_it(work: Path) -> None:
+    sources = opened([str(video(work / "a.mp4", 1)), str(pictures(work / "pictures", 2))])
+    made = outputs_of("deep/found", sources, force=False, inputs=[])
+    assert not (work / "deep").exists()
+    for output in made:
+        output.write(None, seen())
+    assert (work / "deep" / "found" / "pictures" / "000000.png").is_file()
+    for output in reversed(made):
+        output.discard()
+    assert not (work / "deep" / "found").exists()
+    for source in sources:
+        source.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_lines_that_do_not_fit_their_disk_are_told_as_that(work: Path) -> None:
+    lines = ResultLines(work / "out.jsonl", force=False)
+    lines._file, lines._temporary = open("/dev/full", "w"), str(work / "temporary")  # noqa: SIM115
+    lines.write("a", 0, seen())
+    with pytest.raises(EnvironmentFault, match="No space left"):
+        lines.finish()
+    lines.discard()
+    assert list(work.iterdir()) == []

@@ -9,18 +9,20 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from axtool.config import refuse_overwrite, write_whole
-from axtool.errors import EnvironmentFault, UsageError, nearest
+from axtool.config import cannot_write, permissions_of_a_new_file, real_path, refuse_overwrite, write_whole
+from axtool.errors import UsageError, nearest
 from axtool.runtime import cv
+from axtool.runtime.cv.writer import SUFFIXES
 from axtool.runtime.image import Image
 from axtool.runtime.streams.pipeline import Seen
 from axtool.runtime.streams.sources import Watched
 
-VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv")
+VIDEO_SUFFIXES = tuple(SUFFIXES)
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 DEFAULT_FPS = Fraction(25)  # of a video from a source that does not say its rate
 
@@ -40,17 +42,41 @@ class Output(Protocol):
         """Leave nothing behind."""
 
 
+class _Folder:
+    """The folder of an output: made with the first file in it, taken away again where the run fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._made = path, False
+
+    def make(self) -> None:
+        """Raises EnvironmentFault when the disk refuses."""
+        if not self._path.is_dir():
+            try:
+                self._path.mkdir(parents=True)
+            except OSError as error:
+                raise cannot_write(self._path, error) from error
+            self._made = True
+
+    def discard(self) -> None:
+        """Unless somebody put something into it."""
+        if self._made:
+            with suppress(OSError):
+                self._path.rmdir()
+
+
 class VideoFile:
     """The drawn frames as a video, at the rate of the source."""
 
     def __init__(self, path: Path, fps: Fraction | None, *, force: bool) -> None:
         self.path, self._fps, self._force = path, fps or DEFAULT_FPS, force
+        self._folder = _Folder(path.parent)
         self._writer: cv.VideoWriter | None = None
 
     def write(self, frame: Any, seen: Seen) -> None:
         """One frame; the first one says the size."""
         assert seen.drawn is not None  # the pipeline draws where something is to be saved
         if self._writer is None:
+            self._folder.make()
             self._writer = cv.VideoWriter(self.path, self._fps, force=self._force)
         self._writer.write(Image.from_array(seen.drawn, "BGR"))
 
@@ -65,6 +91,7 @@ class VideoFile:
         if self._writer is not None:
             self._writer.discard()
             self._writer = None
+        self._folder.discard()
 
 
 class PictureFiles:
@@ -73,6 +100,7 @@ class PictureFiles:
     def __init__(self, path: Path, *, force: bool) -> None:
         self.path, self._force = path, force
         self._single = path.suffix.lower() in PICTURE_SUFFIXES
+        self._folder = _Folder(path.parent if self._single else path)
         self._written: list[Path] = []
 
     def write(self, frame: Any, seen: Seen) -> None:
@@ -81,7 +109,7 @@ class PictureFiles:
 
         assert seen.drawn is not None
         path = self.path if self._single else self._named(frame)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._folder.make()
         data = bytes(cv2.imencode(path.suffix, seen.drawn)[1].tobytes())
         write_whole(path, data, force=self._force)
         self._written.append(path)
@@ -93,6 +121,7 @@ class PictureFiles:
         """Take back what this run wrote."""
         for path in self._written:
             path.unlink(missing_ok=True)
+        self._folder.discard()
 
     def _named(self, frame: Any) -> Path:
         stem = Path(getattr(frame, "source", "") or f"{len(self._written):06d}").stem
@@ -112,39 +141,38 @@ class ResultLines:
 
     def write(self, source: str, index: int, seen: Seen) -> None:
         """The result of one frame. Raises EnvironmentFault when the disk refuses."""
+        line = {"source": source, "frame": index, "result": seen.result}
         try:
-            if self._file is None:
-                handle, self._temporary = tempfile.mkstemp(
-                    prefix=".axtool-", suffix=".tmp", dir=self.path.resolve().parent
-                )
-                self._file = os.fdopen(handle, "w", encoding="utf-8")
-            line = {"source": source, "frame": index, "result": seen.result}
-            self._file.write(json.dumps(line, sort_keys=True, allow_nan=False) + "\n")
+            self._opened().write(json.dumps(line, sort_keys=True, allow_nan=False) + "\n")
         except OSError as error:
-            raise _refused(self.path, error) from error
+            raise cannot_write(self.path, error) from error
 
     def finish(self) -> None:
-        """Give the file its name. Without frames there is an empty one."""
+        """Give the file its name. Without frames it is empty."""
         try:
-            if self._file is None:
-                write_whole(self.path, b"", force=self._force)
-                return
-            self._file.close()
+            self._opened().close()
             refuse_overwrite(self.path, force=self._force)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._temporary, 0o666 & ~mask)
-            os.replace(self._temporary, self.path.resolve())
+            os.chmod(self._temporary, permissions_of_a_new_file())
+            os.replace(self._temporary, real_path(self.path))
         except OSError as error:
-            raise _refused(self.path, error) from error
+            raise cannot_write(self.path, error) from error
         self._file = None
 
     def discard(self) -> None:
         """Leave nothing behind."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # a full disk says so again
+                self._file.close()
             Path(self._temporary).unlink(missing_ok=True)
             self._file = None
+
+    def _opened(self) -> IO[str]:
+        if self._file is None:
+            handle, self._temporary = tempfile.mkstemp(
+                prefix=".axtool-", suffix=".tmp", dir=real_path(self.path).parent
+            )
+            self._file = os.fdopen(handle, "w", encoding="utf-8")
+        return self._file
 
 
 def outputs_of(save: str | None, sources: Sequence[Watched], *, force: bool, inputs: Sequence[Path]) -> list[Any]:
@@ -179,9 +207,8 @@ def outputs_of(save: str | None, sources: Sequence[Watched], *, force: bool, inp
         if suffix not in VIDEO_SUFFIXES:
             hint = nearest(suffix, VIDEO_SUFFIXES)
             raise UsageError(f"--save {path}: want {', '.join(VIDEO_SUFFIXES)}", hint=hint, code="bad-option")
-        if not path.parent.exists() and (save.endswith("/") or not Path(save).suffix):
-            path.parent.mkdir(parents=True)
-        refuse_overwrite(path, force=force, inputs=inputs)
+        if path.parent.exists() or not _is_folder(save):  # a folder that is named is made
+            refuse_overwrite(path, force=force, inputs=inputs)
         made.append(VideoFile(path, source.fps, force=force))
     return made
 
@@ -190,7 +217,7 @@ def _path_for(save: str, source: Watched, index: int, count: int) -> Path:
     pattern = "{name}" in save or "{index}" in save
     text = save.replace("{name}", source.short).replace("{index}", str(index))
     path = Path(text)
-    folder = path.is_dir() or save.endswith("/") or not path.suffix
+    folder = _is_folder(text)
     if pattern and not folder:
         return path
     if folder and source.kind == "pictures":
@@ -205,8 +232,6 @@ def _path_for(save: str, source: Watched, index: int, count: int) -> Path:
     return path
 
 
-def _refused(path: Path, error: OSError) -> EnvironmentFault:
-    return EnvironmentFault(
-        f"cannot write: {error.strerror}", where=str(path), hint="check the space and the permissions of the folder",
-        code="cannot-write",
-    )  # fmt: skip
+def _is_folder(text: str) -> bool:
+    """Whether a name is that of a folder, which need not be there."""
+    return text.endswith("/") or not Path(text).suffix or Path(text).is_dir()
