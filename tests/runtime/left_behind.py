@@ -9,11 +9,12 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 SHARED = Path("/dev/shm")
+FILES = Path("/proc/self/fd")
 
 
 @dataclass(frozen=True)
@@ -21,20 +22,20 @@ class Held:
     """A snapshot. `cores` are those of this process's boards that somebody is connected to."""
 
     threads: frozenset[threading.Thread]
-    files: int
+    files: frozenset[str]
     shared: frozenset[str]
     cores: int
 
     @classmethod
     def now(cls) -> Held:
         """What this process holds."""
-        return cls(frozenset(threading.enumerate()), _count("/proc/self/fd"), _segments(), cores_taken())
+        return cls(frozenset(threading.enumerate()), _open_files(), _segments(), cores_taken())
 
     def beyond(self, before: Held) -> list[str]:
         """What there is more than before, in words."""
         threads = [f"thread {thread.name}" for thread in self.threads - before.threads]
         shared = [f"shared memory {name}" for name in self.shared - before.shared]
-        files = [f"{self.files - before.files} open files"] if self.files > before.files else []
+        files = [f"open file {name}" for name in sorted(self.files - before.files)]
         cores = [f"{self.cores - before.cores} cores taken"] if self.cores > before.cores else []
         return threads + shared + files + cores
 
@@ -65,8 +66,14 @@ def cores_taken() -> int:
     return sum(board.info.cores - board.available() for board in machine.devices())
 
 
-def _count(folder: str) -> int:
-    return len(os.listdir(folder)) if os.path.isdir(folder) else 0
+def _open_files() -> frozenset[str]:
+    """The number of each file descriptor and what is behind it."""
+    found = set()
+    if FILES.is_dir():
+        for entry in FILES.iterdir():
+            with suppress(OSError):  # the one that lists the folder is closed again
+                found.add(f"{entry.name}: {os.readlink(entry)}")
+    return frozenset(found)
 
 
 def _segments() -> frozenset[str]:

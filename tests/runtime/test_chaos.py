@@ -42,12 +42,13 @@ def wanted(load: Load) -> Wanted:
 
 def held(episode: Episode, load: Load, wanted: Wanted) -> None:
     """Play an episode, and hold what came out against what may."""
+    print(episode)  # what fails is to be played again
     with nothing_left(), watchdog(EPISODE_S):
         outcome = play(episode, load)
         broken = broken_promises(episode, outcome, wanted)
         error = outcome.error
         del outcome
-    assert not broken, f"{episode}\n{broken}\nended with {error!r}"
+    assert not broken, f"{broken}\nended with {error!r}"
 
 
 PAIRS = [(fault, form) for fault in Fault for form in Form if possible(fault, form)]
