@@ -9,6 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from axtool.runtime import op, scheduler
+from axtool.runtime.devices import machine
+from tests.conftest import Tiny
+from tests.runtime.fault_plan import numbered
 from tests.runtime.left_behind import nothing_left, resident_bytes
 from tests.runtime.watchdog import watchdog
 
@@ -74,3 +77,12 @@ def test_schedulers_that_come_and_go_leave_no_thread_and_no_memory(cycles: int) 
             cycle()
             assert threading.active_count() <= threads
     assert resident_bytes() - before < FLAT_BYTES
+
+
+@pytest.mark.parametrize("boards", ["metis-pcie", "metis-process"])
+def test_a_closed_scheduler_that_somebody_still_holds_has_nothing(boards: str, tiny_models: Tiny) -> None:
+    pipeline = op.seq(op.letterbox(8, 8), op.to_tensor(), op.load(tiny_models / "two.axm"))
+    with machine.simulated(boards), nothing_left():
+        with scheduler.create() as own:
+            assert len(list(own.stream([numbered(0)] * 9, pipeline))) == 9
+        assert not own.is_connected

@@ -284,6 +284,8 @@ class RemoteInstance:
             raise device.lost(self.core)
         wanted.check(inputs)
         slots = self._slots
+        if not slots:
+            raise device.lost(self.core)
         slot = next((one for one in slots if not one.channel.lock.locked()), slots[0])
         with slot.channel.lock:  # and nothing between: an interrupt shall find it taken and given back, or not taken
             if self._closed:
@@ -306,6 +308,7 @@ class RemoteInstance:
         self._closed = True
         self._device.owners.forget(self)
         self.connection.drop(self.core, self._number)
+        self._slots = []  # and with them the memory, whoever still holds this
 
     def _made(
         self, slot: _Slot, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None
