@@ -17,7 +17,8 @@ from axtool.runtime.durations import Durations
 from axtool.runtime.op.device_ops import AxRuntimeModel
 from axtool.runtime.op.operator import Operator, walk
 from axtool.runtime.profiler import Row
-from axtool.runtime.streams.run import SourceRun, StreamRun
+from axtool.runtime.streams.counts import SourceRun
+from axtool.runtime.streams.run import StreamRun
 
 LABELS = 20  # of a source in the document, the most frequent ones
 SHOWN = 4  # of a source in the text

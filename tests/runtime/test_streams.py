@@ -20,10 +20,11 @@ from axtool.runtime import Image
 from axtool.runtime.geometry import frame_context
 from axtool.runtime.op.combinators import Seq
 from axtool.runtime.op.prepare import Prepare
+from axtool.runtime.streams.counts import Depths, Pace
 from axtool.runtime.streams.interrupts import Interrupts
 from axtool.runtime.streams.outputs import DEFAULT_FPS, PictureFiles, ResultLines, VideoFile, outputs_of
 from axtool.runtime.streams.pipeline import Seen, front_of
-from axtool.runtime.streams.run import Depths, Pace, StreamOptions, run
+from axtool.runtime.streams.run import StreamOptions, run
 from axtool.runtime.streams.sources import Watched, opened
 from axtool.runtime.streams.words import reads_like_a_stream
 from tests.videos import frames_in, pictures, video
