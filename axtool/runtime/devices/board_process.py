@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from threading import Lock
+from threading import Lock, Thread
 
 from axtool.errors import EnvironmentFault
 from axtool.processes import without_interrupts
@@ -208,17 +208,44 @@ class Channel:
 
 
 def _started(name: str, control: socket.socket, links: str) -> subprocess.Popen[bytes]:
-    """A fresh interpreter with the modules of this one; a forked one would inherit locks that nobody holds."""
+    """A fresh interpreter with the modules of this one; a forked one would inherit locks that nobody holds.
+
+    A thread starts it: what Ctrl-C raises, it raises in the main thread, and never between a new process and the only
+    place that knows its number. Raises OSError.
+    """
     code = _START.format(path=[os.path.abspath(entry) for entry in sys.path])
     words = [str(control.fileno()), str(os.getpid()), links, f"axtool board {name}"]
-    with without_interrupts():
-        return subprocess.Popen(
-            [sys.executable, "-I", "-c", code, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[control.fileno()],
-            start_new_session=True,
-        )
+    made: list[subprocess.Popen[bytes]] = []
+    failed: list[OSError] = []
+
+    def start() -> None:
+        try:
+            with without_interrupts():
+                made.append(
+                    subprocess.Popen(
+                        [sys.executable, "-I", "-c", code, *words],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        pass_fds=[control.fileno()],
+                        start_new_session=True,
+                    )
+                )
+        except OSError as error:
+            failed.append(error)
+
+    starting = Thread(target=start, name=f"axtool starts board {name}", daemon=True)
+    try:
+        starting.start()
+        starting.join()
+    except BaseException:
+        starting.join()
+        for process in made:
+            process.kill()
+            process.wait()
+        raise
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 def _end(control: socket.socket, using: Lock, process: subprocess.Popen[bytes], owner: int) -> None:
