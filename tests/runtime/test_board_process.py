@@ -66,6 +66,13 @@ def soon(condition: Any, what: str, within_s: float = SOON_S) -> None:
         time.sleep(0.01)
 
 
+def stop(number: int) -> None:
+    """Stop a process, and wait until its threads have stopped."""
+    os.kill(number, signal.SIGSTOP)
+    tasks = Path(f"/proc/{number}/task")
+    soon(lambda: all((t / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for t in tasks.iterdir()), "the stop")
+
+
 def script(text: str, tmp_path: Path, *words: str) -> subprocess.Popen[str]:
     """A program of a user, with everything at its top level."""
     path = tmp_path / "program.py"
@@ -181,7 +188,7 @@ def test_a_process_that_is_killed_between_frames_is_noticed_by_whoever_asks_next
 
 def test_a_process_that_is_killed_while_it_loads_is_a_lost_device(device: RemoteDevice, model: DeviceModel):
     connection = device.connect(1)
-    os.kill(device.process_number, signal.SIGSTOP)
+    stop(device.process_number)
     killer = threading.Timer(0.3, os.kill, (device.process_number, signal.SIGKILL))
     killer.start()
     with pytest.raises(DeviceLost, match="ended by signal 9"):
@@ -196,7 +203,7 @@ def test_a_process_that_stops_is_given_up_and_killed(
     connection = device.connect(2)
     instances = [connection.load(core, model) for core in (0, 1)]
     number = device.process_number
-    os.kill(number, signal.SIGSTOP)
+    stop(number)
     begun = time.monotonic()
 
     def work(at: int) -> None:
@@ -211,7 +218,7 @@ def test_a_process_that_stops_is_given_up_and_killed(
 def test_a_process_that_pauses_for_less_loses_nothing(device: RemoteDevice, model: DeviceModel):
     instance = device.connect(1).load(0, model)
     number = device.process_number
-    os.kill(number, signal.SIGSTOP)
+    stop(number)
     waker = threading.Timer(2.5, os.kill, (number, signal.SIGCONT))
     waker.start()
     inputs = frame(model)
@@ -224,7 +231,7 @@ def test_a_stopped_process_does_not_keep_the_connection_from_closing(device: Rem
     connection = device.connect(1)
     connection.load(0, model)
     number = device.process_number
-    os.kill(number, signal.SIGSTOP)
+    stop(number)
     begun = time.monotonic()
     connection.close()
     assert time.monotonic() - begun < SOON_S

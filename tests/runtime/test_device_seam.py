@@ -552,8 +552,7 @@ def test_nothing_is_left_when_the_last_connection_is_closed(make: Make, model: D
         for instance in instances:
             instance.run(0, frame(model))
         connection.close()
-        del connection, instances, instance
-        assert left() == before
+        assert left() == before  # whoever still knows the connection and its instances
     assert device.available() == 4
 
 
