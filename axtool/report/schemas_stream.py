@@ -106,6 +106,10 @@ class RunStream(Document):
     seconds_measured: float
     sources: list[StreamSource]
     operators: list[StreamOperator]
+    operators_frames: int = Field(
+        description="The frames that `operators` speaks of, but for the source: those behind the first full window of "
+        "their source, or all where there are no others."
+    )
     cores: list[StreamCore]
     rates: StreamRates
     process: StreamProcess

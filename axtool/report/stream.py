@@ -43,6 +43,7 @@ def stream_document(model: str, run: StreamRun) -> dict[str, Any]:
         "seconds_measured": run.seconds,
         "sources": [_source(one) for one in run.sources],
         "operators": rows,
+        "operators_frames": run.profiled_frames,
         "cores": _cores(run),
         "rates": _rates(run, rows),
         "process": {
@@ -78,21 +79,22 @@ def _source(one: SourceRun) -> dict[str, Any]:
 def _operators(run: StreamRun) -> list[dict[str, Any]]:
     """Stages, then operators in the order of the pipeline; those of the copies that other sources run are one row.
 
-    Of the device, what its cores were taken; the rest of the operator's time is the wait for one of them.
+    Of the device, what its cores were taken; the rest of the operator's time is the wait for one of them. Operators are
+    those of the frames behind the first full window, where there are such: the first ones pay for what is loaded late.
     """
-    busy = Durations()
+    busy, frames = Durations(), run.profiled_frames
     for row in run.profiler.rows("core"):
         busy.update(row.durations)
     made = [_row(row.name, "source", row.durations, run.frames) for row in run.profiler.rows("stage")]
     for row in _merged(run.profiler.rows("operator"), run.pipelines):
         if not isinstance(row.operator, AxRuntimeModel) or not busy.count:
             on_device = isinstance(row.operator, AxRuntimeModel)
-            made.append(_row(row.name, "device" if on_device else "host", row.durations, run.frames))
+            made.append(_row(row.name, "device" if on_device else "host", row.durations, frames))
             continue
-        made.append(_row(row.name, "device", busy, run.frames))
+        made.append(_row(row.name, "device", busy, frames))
         waited = Durations()
         waited.add(max(row.durations.total_s - busy.total_s, 0.0))
-        made.append(_row(WAIT, "wait", waited, run.frames, calls=row.durations.count))
+        made.append(_row(WAIT, "wait", waited, frames, calls=row.durations.count))
     return made
 
 
@@ -155,11 +157,14 @@ def _rates(run: StreamRun, rows: Sequence[Mapping[str, Any]]) -> dict[str, float
     """Frames a second."""
     cores = [core for core in run.cores if core.alive]
     frames = sum(core.frames for core in run.cores)
-    modelled, busy = (sum(getattr(core, key) for core in run.cores) for key in ("modelled_s", "busy_s"))
-    host_us = sum(row["us_per_frame_measured"] or 0.0 for row in rows if row["where"] == "host")
+    modelled = sum(core.modelled_s for core in run.cores)
+    host_us, device_us = (
+        sum(row["us_per_frame_measured"] or 0.0 for row in rows if row["where"] == where)
+        for where in ("host", "device")
+    )
     return {
         "device_frames_per_s_modelled": len(cores) * frames / modelled if modelled > 0 else None,
-        "device_frames_per_s_measured": len(cores) * frames / busy if busy > 0 else None,
+        "device_frames_per_s_measured": 1e6 * len(cores) / device_us if device_us > 0 else None,
         "host_frames_per_s_measured": 1e6 / host_us if host_us > 0 else None,
         "system_frames_per_s_measured": run.fps,
     }
@@ -221,7 +226,12 @@ def _operators_text(document: Mapping[str, Any]) -> str:
             )
         )  # fmt: skip
     columns = ("element", "where", "time µs", "p99 µs", "effective FPS", "calls")
-    return table(columns, rows, right=(2, 3, 4, 5), shorten=(0,), title="operators, a call, measured:")
+    title = "operators, a call, measured:"
+    if document["operators_frames"] < document["frames"]:
+        title = (
+            f"operators, a call of the {document['operators_frames']:,} frames behind the first full window, measured:"
+        )
+    return table(columns, rows, right=(2, 3, 4, 5), shorten=(0,), title=title)
 
 
 def _cores_text(document: Mapping[str, Any]) -> str:

@@ -72,14 +72,18 @@ class OperatorProfiler:
 
     It may be entered again, and from several threads. `keep_events` is how many single spans it keeps for a trace, the
     first ones; the others are counted in `dropped_events`. Without events its memory does not grow with the frames.
+    The first frames of a stream pay for what is loaded late, in each thread: the rows leave out the first `skip_frames`
+    of every stream, unless there are no others.
     """
 
-    def __init__(self, *, keep_events: int = 0) -> None:
-        if keep_events < 0:
-            raise ValueError(f"keep_events is {keep_events}, want 0 or more")
-        self._room = keep_events
+    def __init__(self, *, keep_events: int = 0, skip_frames: int = 0) -> None:
+        for name, value in (("keep_events", keep_events), ("skip_frames", skip_frames)):
+            if value < 0:
+                raise ValueError(f"{name} is {value}, want 0 or more")
+        self._room, self._skip = keep_events, skip_frames
         self._lock = threading.Lock()
         self._rows: dict[tuple[Kind, object], Row] = {}
+        self._first: dict[tuple[Kind, object], Row] = {}  # of the frames to leave out
         self._events: list[Event] = []
         self._inside = _Inside()
         self.dropped_events = 0
@@ -130,7 +134,15 @@ class OperatorProfiler:
     def rows(self, kind: Kind = "operator") -> tuple[Row, ...]:
         """What was recorded so far, each in the order of its first record. The rows do not change any more."""
         with self._lock:
-            return tuple(_frozen(row) for row in self._rows.values() if row.kind == kind)
+            skips = any(row.kind == "operator" for row in self._rows.values())
+            made = (
+                {}
+                if skips and kind in ("operator", "core")
+                else {key: _frozen(row) for key, row in self._first.items()}
+            )
+            for key, row in self._rows.items():
+                made[key] = _together(made[key], row) if key in made else _frozen(row)
+        return tuple(row for row in made.values() if row.kind == kind)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -162,17 +174,19 @@ class OperatorProfiler:
         modelled_s: float | None = None,
         core: str = "",
     ) -> None:
+        frame = _FRAME.get()
         with self._lock:
-            row = self._rows.get((kind, key))
+            rows = self._first if frame is not None and frame < self._skip else self._rows
+            row = rows.get((kind, key))
             if row is None:
                 modelled = None if modelled_s is None else Durations()
-                row = self._rows[kind, key] = Row(kind, name, Durations(), operator, modelled, core)
+                row = rows[kind, key] = Row(kind, name, Durations(), operator, modelled, core)
             row.durations.add(end_s - start_s)
             if row.modelled is not None and modelled_s is not None:
                 row.modelled.add(modelled_s)
             if len(self._events) < self._room:
                 lane = core or threading.current_thread().name
-                self._events.append(Event(kind, name, lane, start_s, end_s, _FRAME.get(), operator, modelled_s))
+                self._events.append(Event(kind, name, lane, start_s, end_s, frame, operator, modelled_s))
             elif self._room:
                 self.dropped_events += 1
 
@@ -225,3 +239,11 @@ def _frozen(row: Row) -> Row:
     if modelled is not None and row.modelled is not None:
         modelled.update(row.modelled)
     return replace(row, durations=durations, modelled=modelled)
+
+
+def _together(row: Row, other: Row) -> Row:
+    """A frozen row, and what another of the same operator has."""
+    row.durations.update(other.durations)
+    if row.modelled is not None and other.modelled is not None:
+        row.modelled.update(other.modelled)
+    return row

@@ -125,6 +125,19 @@ def test_operators_are_one_row_for_all_sources(given: Mapping[str, Path]) -> Non
     assert calls["Interpret"] == calls["source_pull"] == 19
 
 
+def test_operators_are_told_of_the_frames_behind_the_first_full_window(given: Mapping[str, Path]) -> None:
+    options = (given["model"], given["video"], "--max-in-flight", "4")
+    found = document(*options)
+    assert (found["frames"], found["operators_frames"]) == (12, 8)
+    calls = {row["operator"]: row["calls"] for row in found["operators"]}
+    assert (calls["source_pull"], calls["AxRuntimeModel"], calls["Interpret"]) == (12, 8, 8)
+    (device,) = (row for row in found["operators"] if row["where"] == "device")
+    expected = len(found["cores"]) * device["effective_frames_per_s_measured"]
+    assert found["rates"]["device_frames_per_s_measured"] == pytest.approx(expected)
+    text = axtool("run", *options, "--show-stats").out
+    assert "operators, a call of the 8 frames behind the first full window, measured:" in text
+
+
 def test_the_statistics_are_asked_for(given: Mapping[str, Path]) -> None:
     short = axtool("run", given["model"], given["video"]).out
     full = axtool("run", given["model"], given["video"], "--show-stats").out

@@ -174,9 +174,31 @@ def test_no_more_events_are_kept_than_asked_for_and_the_others_counted() -> None
     assert (len(found.events), found.dropped_events, found.rows()[0].durations.count) == (3, 7, 10)
 
 
-def test_the_number_of_events_must_not_be_negative() -> None:
-    with pytest.raises(ValueError, match="keep_events is -1"):
-        OperatorProfiler(keep_events=-1)
+@pytest.mark.parametrize("option", ["keep_events", "skip_frames"])
+def test_the_number_of_events_and_of_frames_must_not_be_negative(option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option} is -1"):
+        OperatorProfiler(**{option: -1})
+
+
+@pytest.mark.parametrize(("frames", "counted"), [(5, 3), (2, 2)])
+def test_the_first_frames_of_a_stream_are_left_out_unless_there_are_no_others(frames: int, counted: int) -> None:
+    def cold(x: int) -> int:
+        time.sleep(0.02 if x < 2 else 0)
+        return x
+
+    with OperatorProfiler(keep_events=100, skip_frames=2) as found:
+        assert [made for _, made in op.seq(cold).stream(range(frames), max_in_flight=1)] == list(range(frames))
+    (row,) = found.rows()
+    assert row.durations.count == counted
+    assert (row.durations.max_s < 0.02) is (frames > 2)
+    assert [row.durations.count for row in found.rows("stage")] == [frames]
+    assert len(found.events) == 2 * frames
+
+
+def test_a_call_that_is_of_no_stream_is_not_left_out() -> None:
+    with OperatorProfiler(skip_frames=4) as found:
+        op.seq(double)(1)
+    assert [row.durations.count for row in found.rows()] == [1]
 
 
 def test_rows_that_were_read_do_not_change() -> None:

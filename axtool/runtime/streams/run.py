@@ -93,6 +93,12 @@ class StreamRun:
         return sum(one.frames for one in self.sources)
 
     @property
+    def profiled_frames(self) -> int:
+        """The frames that the profiler's rows speak of: those behind the first full window of their source, or all."""
+        skipped = 0 if self.options.warmup else self.in_flight
+        return sum(max(one.frames - skipped, 0) for one in self.sources) or self.frames
+
+    @property
     def fps(self) -> float | None:
         """Results a second, of all sources: see `Pace`."""
         return self.pace.fps
@@ -125,9 +131,10 @@ def run(
         if options.warmup:
             _warm(owner, pipelines[0], sources[0], options)
         warmed = owner.stats().cores
-        profiler = stack.enter_context(OperatorProfiler(keep_events=TRACE_EVENTS if options.trace else 0))
-        resources = stack.enter_context(ResourceMonitor())
         window = in_flight(owner, options.max_in_flight)
+        events, skipped = (TRACE_EVENTS if options.trace else 0), (0 if options.warmup else window)
+        profiler = stack.enter_context(OperatorProfiler(keep_events=events, skip_frames=skipped))
+        resources = stack.enter_context(ResourceMonitor())
         begun = time.perf_counter()
         pace = Pace(window * len(runs), begun)
         for one in runs:
