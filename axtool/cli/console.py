@@ -116,7 +116,7 @@ class Progress:
             self._bar.update(self._task, completed=done, total=total, counted=counted)
         elif not self._silent and now - self._told_s >= RATE_S:
             self._told_s = now
-            left = "" if total is None else time_left(now - self._since, done, total)
+            left = "" if total is None or per_s <= 0 else time_left(done / per_s, done, total)
             print(f"{self._name}: {counted}{left and f', {left} left'}", file=sys.stderr)
 
     @contextmanager
@@ -127,11 +127,23 @@ class Progress:
             self._end()
             return
         from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
         from rich.progress import Progress as Bar
+        from rich.text import Text
 
-        counts = TextColumn("{task.fields[counted]}"), TimeRemainingColumn(compact=True), TextColumn("left")
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *counts)
+        class TimeLeft(ProgressColumn):
+            """The time that is left, by the pace of the last half minute; nothing where none is known."""
+
+            max_refresh = 0.5
+
+            def render(self, task: Task) -> Text:
+                seconds = task.time_remaining
+                return Text(f"{spoken(seconds)} left" if seconds and not task.finished else "")
+
+        columns = (
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"),
+            TimeLeft(),
+        )  # fmt: skip
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             self._bar, self._task = bar, bar.add_task("starting", total=None, counted="")
             try:
@@ -167,7 +179,12 @@ def time_left(elapsed_s: float, done: int, total: int) -> str:
     """Seconds or minutes at the pace so far; "" where none is known or nothing is left."""
     if not done or done >= total or elapsed_s < SURE_S:
         return ""
-    seconds = round(elapsed_s / done * (total - done))
+    return spoken(elapsed_s / done * (total - done))
+
+
+def spoken(duration_s: float) -> str:
+    """Whole seconds, at least one; minutes and seconds; hours and minutes."""
+    seconds = round(duration_s)
     if seconds < 60:
         return f"{max(seconds, 1)} s"
     hours, minutes = seconds // 3600, seconds % 3600 // 60

@@ -36,7 +36,7 @@ def devices_command(
     \b
     Examples:
       axtool devices
-      axtool devices --boards metis-pcie*4
+      axtool devices --boards 'metis-pcie*4'
       AXTOOL_BOARDS=metis-pcie,my-board.yaml axtool devices --devices 1
       axtool devices boards
       axtool devices show metis-pcie --yaml > my-board.yaml   # change it, then

@@ -45,7 +45,8 @@ def _constants(found: Sequence[Mapping[str, Any]]) -> str:
         for constant in found
     ]  # fmt: skip
     said = [folded(f"{constant['path']}: {', '.join(map(str, constant['value']))}") for constant in lists]
-    return "\n".join([table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,)), "", *said])
+    shown = table(("constant", "value", "unit", "provenance"), lines, right=(1,), prose=(3,))
+    return "\n".join([shown, *(["", *said] if said else [])])
 
 
 def _count(values: Sequence[object]) -> str:

@@ -112,3 +112,8 @@ def test_an_environment_of_nonsense_is_named(monkeypatch: pytest.MonkeyPatch, va
     ran = axtool("devices")
     assert ran.code == 2
     assert variable in ran.err
+
+
+@pytest.mark.parametrize("board", ["metis-pcie", "qc-u"])
+def test_parts_of_a_shown_board_are_one_empty_line_apart(board: str) -> None:
+    assert "\n\n\n" not in axtool("devices", "show", board).out

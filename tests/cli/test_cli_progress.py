@@ -31,6 +31,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return made
 
 
+def plain(stderr: Terminal) -> str:
+    """What was written without the codes of terminals."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stderr.getvalue())
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which a test turns on."""
@@ -48,9 +53,35 @@ def test_a_bar_tells_step_count_and_unit(monkeypatch: pytest.MonkeyPatch) -> Non
         progress.step("trying recipes")
         progress.count(1, 5)
         progress._bar.refresh()
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stderr.getvalue())
-    assert re.search(r"calibrating .* 3/32 samples .*left", text)
-    assert re.search(r"trying recipes .* 1/5 recipes .*left", text)
+    text = plain(stderr)
+    assert re.search(r"calibrating .* 3/32 samples", text)
+    assert re.search(r"trying recipes .* 1/5 recipes", text)
+    assert "left" not in text  # no pace is known yet
+
+
+def test_a_bar_tells_the_time_that_is_left_in_the_words_of_lines(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    stderr = terminal(monkeypatch)
+    with Progress().shown() as progress:
+        progress.step("calibrating")
+        progress._bar.get_time = progress._bar.tasks[0]._get_time = lambda: clock[0]
+        progress._bar.start_task(progress._task)
+        for done in (0, 1, 2):
+            progress.count(done, 32)
+            clock[0] += 3
+        progress._bar.refresh()
+    assert re.search(r"calibrating .* 2/32 samples 1 min 30 s left", plain(stderr))
+
+
+def test_the_time_left_of_a_stream_goes_by_the_rate_beside_it(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Progress().shown() as progress:
+        progress.step("streaming")
+        clock[0] += 60  # boards are opened
+        progress.rate(50, 200, 10.0)
+    assert capsys.readouterr().err == "streaming: 50/200 frames, 10.0 frames/s, 15 s left\n"
 
 
 def test_the_total_of_one_step_does_not_stay_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
