@@ -121,6 +121,11 @@ def run_command(
     if streams.given or reads_like_a_stream(items):
         from axtool.runtime.streams.axm import stream_axm
 
+        if repeat != 1:
+            raise UsageError(
+                "--repeat is for a single input, not for a stream",
+                hint="--show-stats has the times of every frame, --frames ends a stream early", code="bad-option",
+            )  # fmt: skip
         kernel = None if postamble is None else p.postamble_of(postamble)
 
         def streamed(options: "StreamOptions", wanted: "Wanted", progress: Progress) -> "StreamRun":

@@ -10,7 +10,7 @@ import typer
 from axtool.cli import options as o
 from axtool.cli.console import Progress, emit, say
 from axtool.cli.stream_options import StreamWords
-from axtool.errors import Exit
+from axtool.errors import Exit, UsageError
 from axtool.legible import legible_values
 
 if TYPE_CHECKING:
@@ -43,8 +43,11 @@ def run_stream(
     from axtool.runtime.streams.run import StreamOptions
 
     o.choice(words.order, ORDERS, "--order")
-    if lines is not None:
-        o.choice(lines.suffix.lower(), (".jsonl",), "--out")
+    if lines is not None and lines.suffix.lower() != ".jsonl":
+        raise UsageError(
+            f"--out {lines.name}: the results of a stream are lines of .jsonl",
+            hint="arrays are saved of a single input, without an option of streams", code="bad-option",
+        )  # fmt: skip
     order: Any = words.order
     options = StreamOptions(
         words.boards, words.devices, words.realtime, words.replay, words.workers, words.max_in_flight, order,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from axtool.errors import plural
-from axtool.report.tables import table
+from axtool.report.tables import folded, table
 from axtool.report.units import header, seconds, size
 from axtool.runtime.devices.seam import DeviceInfo
 from axtool.runtime.durations import Durations
@@ -25,6 +25,7 @@ SHOWN = 4  # of a source in the text
 SHOWN_CORES = 16  # a row each
 SHOWN_BOARDS = 2  # by name, in the line of the device
 WAIT = "wait for a core"
+KEPT = 0.9  # of the modelled rate: below, the cores of --realtime have not kept their pace
 
 
 def stream_document(model: str, run: StreamRun) -> dict[str, Any]:
@@ -205,7 +206,8 @@ def _sources_text(document: Mapping[str, Any]) -> str:
         f"{plural(len(document['sources']), 'source')} in {seconds(document['seconds_measured'])}, measured here"
     )
     columns = ("source", "frames", "frames/s", "latency p50", "p99", "dropped", "queue", "found")
-    return f"{title}\n\n" + table(columns, rows, right=(1, 2, 3, 4, 5, 6), prose=(7,), shorten=(0,))
+    may_go = (6, 4) if any(one["live"] for one in document["sources"]) else (5, 6, 4)  # a file drops nothing
+    return f"{title}\n\n" + table(columns, rows, right=(1, 2, 3, 4, 5, 6), prose=(7,), droppable=may_go, shorten=(0,))
 
 
 def _found(found: Sequence[Mapping[str, Any]], others: int) -> str:
@@ -231,7 +233,7 @@ def _operators_text(document: Mapping[str, Any]) -> str:
         title = (
             f"operators, a call of the {document['operators_frames']:,} frames behind the first full window, measured:"
         )
-    return table(columns, rows, right=(2, 3, 4, 5), shorten=(0,), title=title)
+    return table(columns, rows, right=(2, 3, 4, 5), droppable=(4,), shorten=(0,), title=title)
 
 
 def _cores_text(document: Mapping[str, Any]) -> str:
@@ -279,7 +281,8 @@ def _rates_text(document: Mapping[str, Any]) -> str:
     boards, cores = document["boards"], sum(board["cores"] for board in document["boards"])
     names = ", ".join(board["name"] for board in boards) if len(boards) <= SHOWN_BOARDS else f"{len(boards)} boards"
     how = "replayed" if document["replay"] else "simulated"
-    how += " at the modelled pace" if document["realtime"] else ""
+    if document["realtime"]:
+        how += " at the modelled pace" if _keeps_pace(rates) else " but slower than modelled"
     latency = [one["latency_ms_measured"] for one in document["sources"] if one["latency_ms_measured"]]
     lines = [
         f"device: {_rate(rates['device_frames_per_s_modelled'])} on {plural(cores, 'core')} of {names}, modelled; "
@@ -301,7 +304,13 @@ def _rates_text(document: Mapping[str, Any]) -> str:
             f"processor: {process['cpu_percent_measured']:.0f} % of one of {process['processors']}, "
             f"{process['cpu_ms_per_frame_measured']:.3f} ms a frame{memory}; measured, of this process"
         )
-    return "\n".join(lines)
+    return folded("\n".join(lines), hang=8)
+
+
+def _keeps_pace(rates: Mapping[str, float | None]) -> bool:
+    """Whether cores that are to take their modelled time did so on this machine."""
+    modelled, measured = rates["device_frames_per_s_modelled"], rates["device_frames_per_s_measured"]
+    return modelled is None or measured is None or measured >= KEPT * modelled
 
 
 def _number(value: float | None) -> str:

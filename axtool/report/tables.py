@@ -13,6 +13,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 PROSE_WIDTH = 120  # of a table that goes to a file
 MIN_PROSE = 20  # a column of prose is not made narrower
@@ -63,12 +64,15 @@ def room() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
-def folded(text: str) -> str:
-    """Prose as wide as the terminal, or as COLUMNS says; as it is where nothing says a width."""
+def folded(text: str, hang: int = 0) -> str:
+    """Prose as wide as the terminal, or as COLUMNS says; as it is where nothing says a width. Lines that continue
+    another begin with `hang` spaces.
+    """
     wide = room()
     if wide is None:
         return text
-    lines = [textwrap.fill(line, wide, break_long_words=False, break_on_hyphens=False) for line in text.splitlines()]
+    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": " " * hang}
+    lines = [textwrap.fill(line, wide, **how) for line in text.splitlines()]
     return "\n".join(lines)
 
 

@@ -135,10 +135,11 @@ def _path(path: Path, pace: Pace) -> Address:
     refuse_special(path)
     kind = Kind.FOLDER if path.is_dir() else Kind.PICTURE if is_image_name(path) else Kind.VIDEO
     if not _exists(path):
-        raise UsageError(
-            "there is no such file or folder", where=str(path),
-            hint="a source is a picture, a folder of pictures, a video, /dev/video0 or a URL", code="file-not-found",
-        )  # fmt: skip
+        before, at, _ = str(path).rpartition("@")
+        hint = "a source is a picture, a folder of pictures, a video, /dev/video0 or a URL"
+        if at and _exists(Path(before)):
+            hint = "behind the @ stands how many frames a second, or auto for the times of the video"
+        raise UsageError("there is no such file or folder", where=str(path), hint=hint, code="file-not-found")
     if pace == "auto" and kind is not Kind.VIDEO:
         raise UsageError(
             "pictures have no times of their own", where=str(path), hint="say how many a second: @30", code="bad-option"

@@ -13,6 +13,7 @@ VIDEOS = (
     ".mpeg", ".mpg", ".mts", ".ogv", ".ts", ".vob", ".webm", ".wmv", ".y4m",
 )  # fmt: skip
 _PACE = re.compile(r"(.+)@(?:auto|[\d./]+)", re.DOTALL)
+_NO_PACE = re.compile(r"(.+)@[^@/\\]*", re.DOTALL)
 
 
 def reads_like_a_stream(items: Sequence[str]) -> bool:
@@ -36,4 +37,6 @@ def is_moving(item: str) -> bool:
         return True
     if "=" in place and not Path(place).exists():
         return False
+    if not paced and not Path(item).exists() and (wrong := _NO_PACE.fullmatch(item)):
+        place = wrong[1]  # who opens it says what a pace is
     return Path(place).suffix.lower() in VIDEOS or (place != item and is_image_name(Path(place)))

@@ -1,0 +1,63 @@
+"""What a stream says: on a terminal, of a pace that is not kept, and of words that it cannot take."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axtool.report.stream import stream_text
+from tests.conftest import Tiny
+from tests.tiny import axtool
+from tests.videos import video
+
+
+def test_statistics_fit_a_terminal(tiny_models: Tiny, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    video(Path("a.mp4"))
+    text = axtool("run", tiny_models / "cls.axm", "a.mp4", "--show-stats", "--boards", "metis-pcie*2").out
+    below = text.partition("\n\n")[2]  # the title has the whole path of the model
+    assert max(map(len, below.splitlines())) <= 80
+    assert re.search(r"^device: .*\n {8}\S", below, re.MULTILINE)
+
+
+def test_cores_that_cannot_keep_the_modelled_pace_are_not_told_as_keeping_it() -> None:
+    document = stream_document_of(device_modelled=1000.0, device_measured=400.0)
+    assert "400.0 frames/s here, simulated but slower than modelled, measured" in stream_text(document, stats=True)
+    document = stream_document_of(device_modelled=1000.0, device_measured=980.0)
+    assert "980.0 frames/s here, simulated at the modelled pace, measured" in stream_text(document, stats=True)
+
+
+def stream_document_of(*, device_modelled: float, device_measured: float) -> dict[str, Any]:
+    """What the text of a run with --realtime is made of."""
+    rates = {
+        "device_frames_per_s_modelled": device_modelled, "device_frames_per_s_measured": device_measured,
+        "host_frames_per_s_measured": 100.0, "system_frames_per_s_measured": 90.0,
+    }  # fmt: skip
+    return {
+        "model": "m.axm", "status": "ok", "frames": 9, "operators_frames": 9, "seconds_measured": 0.1, "sources": [],
+        "operators": [], "cores": [], "boards": [], "rates": rates, "replay": False, "realtime": True, "workers": 1,
+        "max_in_flight": 1, "process": {"cpu_ms_per_frame_measured": None},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--repeat", "3"), "--repeat is for a single input, not for a stream"),
+        (("-o", "out.npz"), "--out out.npz: the results of a stream are lines of .jsonl"),
+    ],
+)
+def test_an_option_of_a_single_input_is_refused_for_a_stream(
+    tiny_models: Tiny, work: Path, words: tuple[str, ...], error: str
+) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", video(Path("a.mp4")), *words)
+    assert (ran.code, error in ran.err) == (2, True)
+
+
+def test_a_pace_that_is_none_is_answered_with_what_one_is(tiny_models: Tiny, work: Path) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", f"{video(Path('a.mp4'))}@fast")
+    assert ran.code == 2
+    assert "behind the @ stands how many frames a second" in ran.err
