@@ -44,7 +44,22 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise UsageError(f"not valid YAML: {told}", where=str(path), code="bad-yaml") from error
     if not isinstance(value, dict):
         raise UsageError(f"want a mapping of keys, found {type(value).__name__}", where=str(path), code="bad-yaml")
+    if _holds_itself(value, (), set()):
+        raise UsageError("not valid YAML: an alias names what it is in", where=str(path), code="bad-yaml")
     return value
+
+
+def _holds_itself(value: object, around: tuple[int, ...], seen: set[int]) -> bool:
+    """Whether a mapping or list is inside itself: YAML can say so, and no reader of it would come to an end."""
+    if not isinstance(value, (dict, list)) or id(value) in seen:
+        return False
+    if id(value) in around:
+        return True
+    inside = value.values() if isinstance(value, dict) else value
+    if any(_holds_itself(one, (*around, id(value)), seen) for one in inside):
+        return True
+    seen.add(id(value))  # a thousand aliases of it need no second look
+    return False
 
 
 def refuse_special(path: Path) -> None:

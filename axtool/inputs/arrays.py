@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import zipfile
 import zlib
@@ -19,6 +20,8 @@ from axtool.config import refuse_special, write_whole
 from axtool.errors import UsageError
 
 Role = Literal["input", "output"]
+
+_MOST_BYTES = 2**62  # of one array: NumPy counts bytes in 64 bits, and Python in as many as a header claims
 
 # What `numpy.savez` would put in a path, or some file system or our own indexed form would take for something else.
 _NO_FILE_NAME = re.compile(r'[/\\:*?"<>|\x00-\x1f]|^\.|^\s*$|\.npy$|^(in|out)put_names$|^.{200}')
@@ -55,7 +58,7 @@ class Stored:
             for index in indices:
                 yield np.array(array[index])
             return
-        size = int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        size = math.prod(self.shape[1:]) * self.dtype.itemsize
         at = 0
         with self._open() as stream:
             _read_header(stream, self.path)
@@ -88,7 +91,7 @@ def open_arrays(path: Path, role: Role = "input") -> dict[str, Stored]:
             shape, fortran, dtype = _read_header(stream, path)
             stored = Stored(path, "", shape, dtype, fortran, stream.tell())
         size = stored.data_offset or 0
-        if path.stat().st_size < size + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+        if path.stat().st_size < size + math.prod(shape) * dtype.itemsize:
             raise UsageError("not a readable npy: the file is cut short", where=str(path), code="bad-npy")
         return {"": stored}
     members = _open_members(path)
@@ -171,7 +174,7 @@ def _open_members(path: Path) -> dict[str, Stored]:
                 with archive.open(info) as stream:
                     shape, fortran, dtype = _read_header(stream, path)
                     header_bytes = stream.tell()
-                if info.file_size < header_bytes + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+                if info.file_size < header_bytes + math.prod(shape) * dtype.itemsize:
                     raise ValueError("member is cut short")
                 offset = None
                 if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
@@ -210,6 +213,9 @@ def _read_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, 
     except (*_UNREADABLE, SyntaxError, UnicodeError) as error:
         raise UsageError("not a readable npy: no array header", where=str(path), code="bad-npy") from error
     shape, fortran, dtype = header
+    if min(shape, default=0) < 0 or max(math.prod(shape), *shape, 0) * max(1, dtype.itemsize) > _MOST_BYTES:
+        what = f"not a readable npy: its header claims an array of shape {str(shape)[:80]}"
+        raise UsageError(what, where=str(path), code="bad-npy")
     if dtype.hasobject:
         raise UsageError(
             "holds pickled Python objects, which are never loaded",

@@ -267,6 +267,10 @@ REFUSED: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "an existing video": (("{video}", "--save", "there.mp4"), "output-exists", "--force"),
     "an existing trace": (("{video}", "--trace", "there.mp4"), "output-exists", "--force"),
     "the source as output": (("{video}", "--save", "{video}", "-f"), "output-is-input", "a.mp4"),
+    "the source with a pace as output": (("{video}@30", "--save", "{video}", "-f"), "output-is-input", "a.mp4"),
+    "the source with a pace as trace": (("{video}@30", "--trace", "{video}", "-f"), "output-is-input", "a.mp4"),
+    "its own pictures as output": (("{folder}", "--save", "{folder}", "-f"), "output-is-input", "0.png"),
+    "two outputs of one name": (("{video}", "--out", "x.jsonl", "--trace", "./x.jsonl"), "bad-option", "x.jsonl"),
     "a folder that is not there": (("{video}", "--save", "no/out.mp4"), "no-such-folder", "no"),
 }  # fmt: skip
 
@@ -287,7 +291,7 @@ def test_bad_input_is_refused_before_anything_is_written(given: Mapping[str, Pat
 
 
 def filled(word: str, named: Mapping[str, str]) -> str:
-    return named.get(word.strip("{}"), word) if word.startswith("{") and word.endswith("}") else word
+    return word.format_map({"name": "{name}", "index": "{index}", **named})
 
 
 def test_a_model_without_a_task_runs_but_has_nothing_to_draw(given: Mapping[str, Path], work: Path) -> None:

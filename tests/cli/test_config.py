@@ -141,3 +141,13 @@ def test_what_is_no_mapping_is_refused(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("name", ["configs", "zoo"])
 def test_the_package_finds_its_own_files(name: str) -> None:
     assert any(package_dir(name).rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("text", ["a: &a\n  b: *a\n", "a: &a\n- 1\n- [2, *a]\n"])
+def test_yaml_that_holds_itself_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="an alias names what it is in"):
+        read_yaml(path)
+    path.write_text("a: &a [1]\nb: [*a, *a]\n")
+    assert read_yaml(path) == {"a": [1], "b": [[1], [1]]}

@@ -146,3 +146,19 @@ def test_damage_inside_a_compressed_member_is_found_when_it_is_read(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"none\.npz: cannot read"):
         open_arrays(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize(
+    "shape", ["(10000000000000000000000,)", "(4611686018427387904, 4)", "(-3, -2)", "(0, 1000000000000000000000)"]
+)
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_a_header_that_claims_more_than_there_can_be_is_refused(tmp_path, shape, suffix):
+    header = f"{{'descr': '|i1', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    path = tmp_path / f"f.{suffix}"
+    path.write_bytes(data)
+    if suffix == "npz":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", data)
+    with pytest.raises(UsageError, match="its header claims an array"):
+        open_arrays(path)

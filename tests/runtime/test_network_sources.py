@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ import av
 import cv2
 import pytest
 
-from axtool.errors import EnvironmentFault
+from axtool.errors import EnvironmentFault, UsageError
 from axtool.runtime import cv, op
+from axtool.runtime.cv.address import address_of
 from axtool.runtime.cv.opening import within
 from tests.runtime.rtsp_camera import RtspCamera
 from tests.runtime.videos import encode, picture, shade_of, shades, threads
@@ -191,3 +193,34 @@ def test_what_opening_raises_is_raised() -> None:
     with pytest.raises(KeyError, match="why"):
         within(5, lambda: {}["why"], lambda made: None)
     assert within(5, lambda: 3, lambda made: None) == 3
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("rtsp://user:se@cret@10.0.0.1/x", "rtsp://user:***@10.0.0.1/x"),
+        ("rtsp://user:se/cret@10.0.0.1:554/x", "rtsp://user:***@10.0.0.1:554/x"),
+        ("rtsp://user:99@10.0.0.1", "rtsp://user:***@10.0.0.1"),
+        ("RTSP://user:secret@10.0.0.1/x", "rtsp://user:***@10.0.0.1/x"),
+        ("http://10.0.0.1:8080/a@b.mp4", "http://10.0.0.1:8080/a@b.mp4"),
+        ("http://10.0.0.1/x?user=a&password=secret&b=1", "http://10.0.0.1/x?user=a&password=***&b=1"),
+        ("rtsp://10.0.0.1/user=a_password=secret_channel=1", "rtsp://10.0.0.1/user=a_password=***"),
+        ("http://10.0.0.1/x?author=me", "http://10.0.0.1/x?author=me"),
+    ],
+)
+def test_no_way_to_write_a_password_shows_it(address: str, shown: str) -> None:
+    assert address_of(address).shown == shown
+
+
+def test_the_cause_of_an_error_does_not_show_the_password_in_a_traceback() -> None:
+    with pytest.raises(EnvironmentFault) as caught:
+        cv.create_source("rtsp://user:secret@127.0.0.1:1/x", timeout_s=5)
+    told = "".join(traceback.format_exception(caught.value, limit=0))
+    assert "Connection refused" in told
+    assert "secret" not in told
+
+
+@pytest.mark.parametrize("address", ["file://elsewhere/tmp/x.mp4", "rtsp://", "http:///"])
+def test_an_address_that_names_no_place_is_refused_before_it_is_opened(address: str) -> None:
+    with pytest.raises(UsageError):
+        address_of(address)

@@ -15,6 +15,7 @@ import pytest
 
 from axtool.artefact import axm
 from axtool.errors import UsageError
+from axtool.inputs.arrays import Stored, open_arrays
 from axtool.runtime.device_config import BoardConfig
 from axtool.runtime.devices import machine
 from axtool.runtime.devices.boards import Link, load_board
@@ -252,6 +253,32 @@ def test_outputs_of_another_kind_in_a_file_are_refused_when_the_model_is_loaded(
     connection = device.connect(1)
     with pytest.raises(UsageError, match=r"outputs\.npz"):
         connection.load(0, model)
+
+
+def test_of_a_file_only_the_outputs_of_the_model_are_read(model: DeviceModel, tmp_path: Path) -> None:
+    """A member that unpacks to gigabytes is not unpacked: because of its name, or of what its header says."""
+    arrays = stored(model)
+    path = tmp_path / "outputs.npz"
+    np.savez_compressed(path, **{name.replace("/", "|"): array for name, array in arrays.items()})
+    names = {name.replace("/", "|"): name for name in arrays}
+    loaded: list[str] = []
+
+    class Watched(Stored):
+        def load(self) -> Any:
+            loaded.append(self.member)
+            return super().load()
+
+    given = {names[key]: Watched(**vars(one)) for key, one in open_arrays(path, "output").items()}
+    first = next(iter(arrays))
+    given["other"] = given[first]
+    Recording(given=given).prepare(model)
+    assert len(loaded) == len(arrays)
+    loaded.clear()
+    with pytest.raises(UsageError, match="of 1 to 10,000 frames"):
+        Recording(given={**given, first: replace(given[first], shape=(10_001, *arrays[first].shape[1:]))}).prepare(
+            model
+        )
+    assert loaded == []
 
 
 @pytest.mark.parametrize("replay", [0, -1, 10_001, "no-such-file.npz", 2.5])

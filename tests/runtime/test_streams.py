@@ -206,6 +206,7 @@ def test_pictures_of_the_same_name_do_not_write_over_each_other(work: Path) -> N
     files = PictureFiles(work / "found", force=False)
     for folder in ("a", "b"):
         files.write(Image.from_array(np.zeros((4, 4, 3), np.uint8), "RGB", f"{folder}/x.jpg"), seen())
+    files.finish()
     assert sorted(path.name for path in (work / "found").iterdir()) == ["x-000001.png", "x.png"]
 
 
@@ -340,7 +341,7 @@ def test_a_folder_is_made_with_its_first_file_and_goes_with_it(work: Path) -> No
     assert not (work / "deep").exists()
     for output in made:
         output.write(None, seen())
-    assert (work / "deep" / "found" / "pictures" / "000000.png").is_file()
+    assert (work / "deep" / "found" / "pictures").is_dir()
     for output in reversed(made):
         output.discard()
     assert not (work / "deep" / "found").exists()
@@ -355,5 +356,59 @@ def test_lines_that_do_not_fit_their_disk_are_told_as_that(work: Path) -> None:
     lines.write("a", 0, seen())
     with pytest.raises(EnvironmentFault, match="No space left"):
         lines.finish()
+
+
+def test_a_picture_that_is_named_twice_is_read_twice_by_one_source(work: Path) -> None:
+    picture = str(pictures(work / "pictures", 1) / "0.png")
+    sources = opened([picture, picture])
+    assert [source.total for source in sources] == [2]
+
+
+def drawn(*names: str) -> list[Image]:
+    return [Image.from_array(np.zeros((4, 4, 3), np.uint8), "RGB", name) for name in names]
+
+
+def test_pictures_that_were_there_outlive_a_run_that_fails(work: Path) -> None:
+    folder = pictures(work / "found", 2)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = PictureFiles(folder, force=True)
+    for frame in drawn("0.jpg", "1.jpg"):
+        files.write(frame, seen())
+    files.discard()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_all_pictures_of_a_run_get_their_names_at_its_end(work: Path) -> None:
+    files = PictureFiles(work / "found", force=False)
+    for frame in drawn("0.jpg", "1.jpg", "a/x-000004.jpg", "a/x.jpg", "b/x.jpg"):
+        files.write(frame, seen())
+    files.finish()
+    names = ["0.png", "1.png", "x-000004.png", "x-000005.png", "x.png"]
+    assert sorted(path.name for path in (work / "found").iterdir()) == names
+    assert (work / "found" / "0.png").stat().st_mode & 0o777 == 0o666 & ~umask()
+
+
+def test_pictures_that_are_read_are_never_written_over(work: Path) -> None:
+    folder = pictures(work / "pictures", 1)
+    files = PictureFiles(folder, force=True, inputs=[folder])
+    with pytest.raises(UsageError, match="is an input of this command"):
+        files.write(drawn("pictures/0.png")[0], seen())
+    files.discard()
+    assert [path.name for path in folder.iterdir()] == ["0.png"]
+
+
+def test_lines_that_a_full_disk_refuses_leave_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ResultLines(work / "out.jsonl", force=False)
+    lines.write("a", 0, seen())
+    assert lines._file is not None
+    os.dup2(os.open("/dev/full", os.O_WRONLY), lines._file.fileno())
+
+    def many() -> None:
+        for index in range(100_000):
+            lines.write("a", index, seen())
+
+    with pytest.raises(EnvironmentFault, match="No space left") as caught:
+        many()
+    assert caught.value.code == "disk-full"
     lines.discard()
     assert list(work.iterdir()) == []

@@ -8,7 +8,7 @@ from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from axtool.config import refuse_special
 from axtool.errors import EnvironmentFault, UsageError, nearest
@@ -18,9 +18,13 @@ from axtool.runtime.cv.rates import MOST_FPS
 LIVE_SCHEMES = ("rtsp", "rtsps", "rtp", "rtmp", "rtmps", "srt", "udp", "tcp", "mjpeg")
 SCHEMES = (*LIVE_SCHEMES, "http", "https", "file")
 
-_PACE = re.compile(r"(?P<place>.+)@(?P<pace>auto|\d+(?:\.\d+)?|\d+/\d+)", re.DOTALL)
+_PACE = re.compile(r"(?P<place>.+)@(?P<pace>auto|\d+(?:\.\d+)?|\d+/\d+)", re.DOTALL | re.ASCII)
 _CAMERA = re.compile(r"/dev/(?:video\d+|v4l/.+)")
-_SECRET = re.compile(r"(://[^/@:]*):[^/@]*@")
+# A password is meant to have its / and @ written as %2F and %40. Where they are not, all up to the last @ is hidden;
+# but what is behind host:554/ is a path.
+_SECRET = re.compile(r"(://[^/@:]*):(?!\d{1,5}(?:[/?#]|$)).*@", re.DOTALL | re.ASCII)
+_WORDS = r"pass(?:word|wd|phrase)?|pwd|token|secret|sig(?:nature)?|api_?key|auth"  # user=admin_password=… of cameras
+_SAID = re.compile(rf"((?:\b|_)(?:{_WORDS})=)[^&/\s]+", re.IGNORECASE)
 
 Pace = Fraction | Literal["auto"] | None  # frames a second, the source's own times, or as fast as it can be read
 
@@ -98,19 +102,34 @@ def _exists(path: Path) -> bool:
 
 
 def _url(place: str, pace: Pace) -> Address:
-    scheme = place.partition("://")[0].lower()
-    shown = _SECRET.sub(r"\1:***@", place)
+    scheme, _, rest = place.partition("://")
+    scheme = scheme.lower()  # FFmpeg knows them in no other way
+    place = f"{scheme}://{rest}"
+    shown = _SAID.sub(r"\1***", _SECRET.sub(r"\1:***@", place))
     if scheme not in SCHEMES:
         raise UsageError(
             f"cannot be read as a picture, a folder of pictures or a video: '{scheme}' is no kind of address",
             where=shown[:200], hint=nearest(scheme, SCHEMES), code="cannot-read",
         )  # fmt: skip
     if scheme == "file":
-        return _path(Path(unquote(urlsplit(place).path)), pace)
+        return _path(_local(place), pace)
+    if not rest.strip("/"):
+        raise UsageError("an address without a host", where=shown, hint="rtsp://camera/path", code="cannot-read")
     address = Address(Kind.NETWORK, place, shown, pace)
     if pace is not None and address.live:
         raise _own_pace(shown)
     return address
+
+
+def _local(place: str) -> Path:
+    """The file of a file:// URL. Raises UsageError for one on another machine."""
+    host, separator, path = place.partition("://")[2].partition("/")
+    if host.lower() not in ("", "localhost"):
+        raise UsageError(
+            f"a file on the machine '{host}'", where=place, hint="a file of this machine is file:///path, or its path",
+            code="cannot-read",
+        )  # fmt: skip
+    return Path(unquote(separator + path))
 
 
 def _camera(place: str, pace: Pace) -> Address:

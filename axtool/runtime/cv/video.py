@@ -116,7 +116,7 @@ class Video:
                 packet = next(packets, None)
             except av.FFmpegError as error:
                 if self.live or self._address.kind is Kind.NETWORK:
-                    raise self._silent(error) from error
+                    raise self._silent(error) from _without_password(error, self._address)
                 self._cut = _words(error)
                 yield from self._frames_of(None)  # the demuxer did not tell the decoder that this is the end
                 return
@@ -193,7 +193,8 @@ def _opened(address: Address, timeout_s: float) -> Any:
         return within(2 * timeout_s, lambda: _far(address, timeout_s), lambda container: container.close())
     except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
         late = address.kind is not Kind.VIDEO and time.monotonic() - start >= timeout_s  # RTSP calls it invalid data
-        raise _not_opened(error, address, _SILENCE if late else _words(error)) from error
+        fault = _not_opened(error, address, _SILENCE if late else _words(error))
+        raise fault from _without_password(error, address)
 
 
 def _far(address: Address, timeout_s: float) -> Any:
@@ -295,6 +296,13 @@ def upright(pixels: Pixels, matrix: np.ndarray[Any, np.dtype[np.int32]]) -> Pixe
     if abs(a) + abs(d) >= abs(b) + abs(c):
         return pixels[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
     return pixels.transpose(1, 0, 2)[:: -1 if b < 0 else 1, :: -1 if c < 0 else 1]
+
+
+def _without_password(error: Exception, address: Address) -> Exception:
+    """The same error, which is the cause in a traceback: FFmpeg's names the whole address."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return error
+    return type(error)(error.errno, error.strerror, address.shown)
 
 
 def _words(error: Exception) -> str:

@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 
 from axtool.errors import UsageError, nearest
-from axtool.inputs.arrays import read_arrays, save_arrays
+from axtool.inputs.arrays import Stored, open_arrays, save_arrays
 from axtool.ops.storing import DTYPES
 from axtool.runtime.device import DeviceSession, buffer_shape
 from axtool.runtime.devices.model import DeviceModel
@@ -25,13 +25,14 @@ from axtool.runtime.devices.seam import Buffer
 FRAMES = 4  # of each model that are computed and kept, unless told otherwise
 MOST_FRAMES = 10_000
 
+Given = Stored | Buffer  # an array of a file, or one at hand
 Frame = Sequence[Buffer]  # the outputs of one stage, in the order of the program
 
 
 class Recording:
     """Outputs of device stages by model, kept for all cores together. Safe to use from several threads."""
 
-    def __init__(self, frames: int = FRAMES, given: Mapping[str, Buffer] | None = None, where: str = "") -> None:
+    def __init__(self, frames: int = FRAMES, given: Mapping[str, Given] | None = None, where: str = "") -> None:
         """`frames` of each stage are computed one at a time; from then on they come again in turn.
 
         With `given`, the arrays of the file `where`, nothing is ever computed. Raises UsageError.
@@ -44,8 +45,10 @@ class Recording:
 
     @classmethod
     def of_file(cls, path: Path) -> Recording:
-        """What a file holds. Raises UsageError as `read_arrays`."""
-        return cls(given=read_arrays(path, "output"), where=str(path))
+        """What a file holds: its headers now, the outputs of a model when there is one. Raises UsageError as
+        `open_arrays`.
+        """
+        return cls(given=open_arrays(path, "output"), where=str(path))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write what has been recorded so far, for `of_file`. Raises UsageError as `save_arrays`, or where it is empty.
@@ -107,7 +110,7 @@ class _Stage:
             return {}
         return {name: np.concatenate([frame[at] for frame in frames]) for at, name in enumerate(self._outputs)}
 
-    def take(self, given: Mapping[str, Buffer], where: str) -> None:
+    def take(self, given: Mapping[str, Given], where: str) -> None:
         """The frames of a file. Raises UsageError."""
         found = [self._given(given, name, where) for name in self._outputs]
         counts = {array.shape[0] for array in found}
@@ -139,21 +142,23 @@ class _Stage:
             self._session = None  # its memory is as large as the model
         return frame
 
-    def _given(self, given: Mapping[str, Buffer], name: str, where: str) -> Buffer:
+    def _given(self, given: Mapping[str, Given], name: str, where: str) -> Buffer:
         """(frames, h, w, c), read-only."""
-        array = given.get(f"{self.stem}/{name}", given.get(name))
-        if array is None:
+        stored = given.get(f"{self.stem}/{name}", given.get(name))
+        if stored is None:
             raise UsageError(
                 f"has no output '{name}' of '{self.stem}'", where=where, hint=nearest(name, tuple(given)),
                 code="bad-recording",
             )  # fmt: skip
         shape, dtype = self._outputs[name]
-        if array.dtype != dtype or array.ndim != len(shape) or array.shape[1:] != shape[1:] or not len(array):
+        frames = stored.shape[0] if stored.shape else 0
+        if stored.dtype != dtype or stored.shape[1:] != shape[1:] or not 1 <= frames <= MOST_FRAMES:
             raise UsageError(
-                f"'{name}' is {array.dtype} {array.shape}, want {dtype} (frames, {', '.join(map(str, shape[1:]))}), "
-                "padded as the device gives it",
+                f"'{name}' is {stored.dtype} {stored.shape}, want {dtype} (frames, {', '.join(map(str, shape[1:]))}), "
+                f"padded as the device gives it, of 1 to {MOST_FRAMES:,} frames",
                 where=where, code="bad-recording",
             )  # fmt: skip
-        array = np.ascontiguousarray(array).view()
+        whole = stored.load() if isinstance(stored, Stored) else stored
+        array = np.array(whole, order="C")  # read here, and not when the file may have changed
         array.flags.writeable = False
         return array

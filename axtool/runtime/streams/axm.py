@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from axtool.artefact import axm
-from axtool.config import refuse_overwrite
+from axtool.config import real_path, refuse_overwrite
 from axtool.errors import AxError, UsageError, nearest
 from axtool.inputs.prepare import Preparation
 from axtool.inputs.preprocess import load_preprocess
@@ -126,16 +126,28 @@ def stream_model(
 def _streamed(
     path: Path, pipeline: Seq, items: Sequence[str], options: StreamOptions, wanted: Wanted, told: Told
 ) -> StreamRun:
-    inputs = [path, *(Path(item) for item in items)]
-    for file in (wanted.lines, wanted.trace):
-        if file is not None:
-            refuse_overwrite(file, force=wanted.force, inputs=inputs)
     sources = opened(items, frames=wanted.frames)
     try:
+        inputs = [path, *(Path(item) for item in items), *(Path(one.place) for one in sources)]
+        files = [file for file in (wanted.lines, wanted.trace) if file is not None]
+        for file in files:
+            refuse_overwrite(file, force=wanted.force, inputs=inputs)
         outputs = outputs_of(wanted.save, sources, force=wanted.force, inputs=inputs)
+        _refuse_same([*files, *(output.path for output in outputs if output is not None)])
     except BaseException:
         for source in sources:
             source.close()
         raise
     results = None if wanted.lines is None else ResultLines(wanted.lines, force=wanted.force)
     return run(pipeline, sources, outputs, options, lines=results, told=told)
+
+
+def _refuse_same(paths: Sequence[Path]) -> None:
+    """Raise UsageError where two outputs would be one file."""
+    real = [real_path(path) for path in paths]
+    for at, path in enumerate(real):
+        if path in real[:at]:
+            raise UsageError(
+                "two outputs would be written to one file", where=str(paths[at]), hint="name them apart",
+                code="bad-option",
+            )  # fmt: skip

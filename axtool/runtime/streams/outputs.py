@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from axtool.config import cannot_write, permissions_of_a_new_file, real_path, refuse_overwrite, write_whole
+from axtool.config import cannot_write, permissions_of_a_new_file, real_path, refuse_overwrite
 from axtool.errors import UsageError, nearest
 from axtool.runtime import cv
 from axtool.runtime.cv.writer import SUFFIXES
@@ -95,39 +95,74 @@ class VideoFile:
 
 
 class PictureFiles:
-    """Each drawn frame as a picture: into a file, or into a folder by the name of the picture that was read."""
+    """Each drawn frame as a picture: into a file, or into a folder by the name of the picture that was read.
 
-    def __init__(self, path: Path, *, force: bool) -> None:
+    `inputs` are files and folders that are read: no picture in them is written over.
+    """
+
+    def __init__(self, path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
         self.path, self._force = path, force
+        self._inputs = {real_path(place) for place in inputs}
         self._single = path.suffix.lower() in PICTURE_SUFFIXES
         self._folder = _Folder(path.parent if self._single else path)
-        self._written: list[Path] = []
+        self._drafts: tempfile.TemporaryDirectory[str] | None = None
+        self._written: dict[Path, Path] = {}  # where each picture goes, and its draft
 
     def write(self, frame: Any, seen: Seen) -> None:
-        """One frame."""
+        """One frame. Raises UsageError for one that may not be written over, EnvironmentFault when the disk refuses."""
         import cv2
 
         assert seen.drawn is not None
         path = self.path if self._single else self._named(frame)
+        if path.parent.is_dir():
+            refuse_overwrite(path, force=self._force)
+        self._refuse_input(path)
+        data = cv2.imencode(path.suffix, seen.drawn)[1].tobytes()
         self._folder.make()
-        data = bytes(cv2.imencode(path.suffix, seen.drawn)[1].tobytes())
-        write_whole(path, data, force=self._force)
-        self._written.append(path)
+        try:
+            if self._drafts is None:
+                self._drafts = tempfile.TemporaryDirectory(prefix=".axtool-", dir=path.parent)
+            draft = Path(self._drafts.name) / f"{len(self._written)}{path.suffix}"
+            draft.write_bytes(data)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        self._written[path] = draft
 
     def finish(self) -> None:
-        """Every picture was whole when it was written."""
+        """Give each picture its name. Raises EnvironmentFault when the disk refuses."""
+        written, path = self._written, self.path
+        try:
+            for path, draft in written.items():
+                refuse_overwrite(path, force=self._force)
+                os.replace(draft, real_path(path))
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        finally:
+            self.discard()
 
     def discard(self) -> None:
-        """Take back what this run wrote."""
-        for path in self._written:
-            path.unlink(missing_ok=True)
+        """Leave nothing behind of what has no name yet."""
+        self._written = {}
+        if self._drafts is not None:
+            self._drafts.cleanup()
+            self._drafts = None
         self._folder.discard()
 
+    def _refuse_input(self, path: Path) -> None:
+        """Raise UsageError where a picture would go over one that is read."""
+        real = real_path(path)
+        if path.exists() and not self._inputs.isdisjoint((real, *real.parents)):
+            raise UsageError(
+                "is an input of this command", where=str(path), hint="choose another folder", code="output-is-input"
+            )
+
     def _named(self, frame: Any) -> Path:
-        stem = Path(getattr(frame, "source", "") or f"{len(self._written):06d}").stem
+        number = len(self._written)
+        stem = Path(getattr(frame, "source", "") or f"{number:06d}").stem
         path = self.path / f"{stem}.png"
-        if path in self._written:  # two folders below have a picture of the same name
-            path = self.path / f"{stem}-{len(self._written):06d}.png"
+        while path in self._written:  # two folders below have a picture of the same name
+            path = self.path / f"{stem}-{number:06d}.png"
+            number += 1
         return path
 
 
@@ -202,7 +237,7 @@ def outputs_of(save: str | None, sources: Sequence[Watched], *, force: bool, inp
                 refuse_overwrite(path, force=force, inputs=inputs)
             elif path.exists() and not path.is_dir():
                 raise UsageError("is no folder", where=str(path), hint="choose another name", code="output-exists")
-            made.append(PictureFiles(path, force=force))
+            made.append(PictureFiles(path, force=force, inputs=inputs))
             continue
         if suffix not in VIDEO_SUFFIXES:
             hint = nearest(suffix, VIDEO_SUFFIXES)

@@ -94,6 +94,7 @@ def opened(items: Sequence[str], *, frames: int | None = None) -> list[Watched]:
     EnvironmentFault for a camera or an address that does not answer; what is open by then is closed.
     """
     found: list[Watched] = []
+    listed = False
     pictures = [Path(item) for item in items if is_image_name(Path(item)) and not item.startswith("/dev/")]
     try:
         for item in items:
@@ -104,8 +105,9 @@ def opened(items: Sequence[str], *, frames: int | None = None) -> list[Watched]:
                     code="not-a-stream",
                 )  # fmt: skip
             if Path(item) in pictures and len(pictures) > 1:
-                if Path(item) == pictures[0]:
+                if not listed:
                     found.append(_listed(pictures, frames))
+                listed = True
                 continue
             address = address_of(item)
             reader = cv.create_source(item)
