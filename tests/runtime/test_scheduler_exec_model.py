@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +18,7 @@ from axtool.errors import UsageError
 from axtool.runtime import scheduler
 from axtool.runtime.device import DeviceSession, buffer_shape
 from axtool.runtime.devices import machine
+from axtool.runtime.op.device_part import DevicePart
 from axtool.runtime.scheduler import Scheduler, SchedulerClosed
 from axtool.runtime.scheduler.exec_model import cached
 from tests.runtime.scheduler_boards import at_once
@@ -121,8 +123,8 @@ def test_closing_a_scheduler_keeps_the_models_of_the_process(classifier: Path) -
         (lambda case: case.outputs[0].setflags(write=False), ValueError, "output 0 .* is a read-only array"),
         (lambda case: case.inputs.__setitem__(0, "x"), TypeError, "is a str, want an array or a file descriptor"),
         (lambda case: case.inputs.__setitem__(0, True), TypeError, "is a bool"),
-        (lambda case: case.inputs.__setitem__(0, 9999), ValueError, "descriptor 9999 cannot be mapped"),
-        (lambda case: case.inputs.__setitem__(0, 1 << 80), ValueError, "cannot be mapped"),
+        (lambda case: case.inputs.__setitem__(0, 9999), ValueError, "descriptor 9999 cannot be used"),
+        (lambda case: case.inputs.__setitem__(0, 1 << 80), ValueError, "cannot be used"),
     ],
 )
 def test_a_buffer_that_the_model_does_not_have_is_named(
@@ -140,6 +142,63 @@ def test_a_descriptor_of_too_few_bytes_is_refused(running: Scheduler, classifier
     with pytest.raises(ValueError, match=rf"input 0 'x' takes [\d,]+ bytes, descriptor {descriptor} has [\d,]+"):
         running.exec_model(str(classifier), [descriptor], case.outputs)
     os.close(descriptor)
+
+
+def test_a_descriptor_that_cannot_be_written_is_refused_before_anything_runs(
+    running: Scheduler, classifier: Path, tmp_path: Path
+) -> None:
+    case = Case(classifier)
+    (tmp_path / "out").write_bytes(bytes(case.outputs[0].nbytes))
+    for flags, reason in ((os.O_RDONLY, "Bad file descriptor"), (os.O_RDWR | os.O_APPEND, "opened to append")):
+        descriptor = os.open(tmp_path / "out", flags)
+        with pytest.raises(ValueError, match=f"output 0 .* cannot be filled: .*{reason}"):
+            running.exec_model(classifier, case.inputs, [descriptor])
+        os.close(descriptor)
+    assert running.stats().frames == 0
+    assert (tmp_path / "out").read_bytes() == bytes(case.outputs[0].nbytes)
+
+
+def test_memory_that_shrinks_while_a_model_runs_does_not_kill_the_process(
+    running: Scheduler, classifier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(classifier)
+    read, filled = shared(case.inputs[0]), shared(case.outputs[0])
+    run = DevicePart.run
+
+    def shrinking(part: DevicePart, given: Any) -> Any:
+        os.ftruncate(read, 0)
+        made = run(part, given)
+        os.ftruncate(filled, 0)
+        return made
+
+    monkeypatch.setattr(DevicePart, "run", shrinking)
+    running.exec_model(classifier, [read], [filled])
+    assert os.pread(filled, 1 << 20, 0) == case.expected[0].tobytes()
+    os.close(read)
+    os.close(filled)
+
+
+def test_a_disk_without_room_for_an_output_is_an_error_and_does_not_kill_the_process(
+    running: Scheduler, classifier: Path, tmp_path: Path
+) -> None:
+    case = Case(classifier)
+    with open(tmp_path / "out", "w+b") as file:
+        file.truncate(case.outputs[0].nbytes)  # a hole: there is no page behind it yet
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        try:
+            with pytest.raises(ValueError, match=r"output 0 .* cannot be filled: File too large"):
+                running.exec_model(classifier, case.inputs, [file.fileno()])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("buffers", [None, 3, "x", np.zeros((1, 2))])
+def test_what_is_no_list_of_buffers_is_told_as_that(running: Scheduler, classifier: Path, buffers: Any) -> None:
+    with pytest.raises(TypeError, match="want a list of arrays and file descriptors"):
+        running.exec_model(classifier, buffers, [])
+    with pytest.raises(TypeError, match="want the path of an"):
+        running.exec_model(7, [], [])  # type: ignore[arg-type]
 
 
 def test_a_file_that_is_not_there_and_a_closed_scheduler_say_so(

@@ -159,8 +159,8 @@ class Scheduler:
         """Run the device part of a compiled model on a core that this scheduler selects, and fill `outputs`.
 
         `model` is the path of an .axm file, read once for the whole process while it does not change. Inputs and
-        outputs are padded buffers as `AxRuntimeModel` takes and gives them, in its order, or descriptors of files that
-        hold them and can be mapped (shared memory, dmabufs). Raises ValueError or TypeError for a buffer that is not
+        outputs are padded buffers as `AxRuntimeModel` takes and gives them, in its order, or descriptors of what holds
+        them from its begin: shared memory, files, dmabufs. Raises ValueError or TypeError for a buffer that is not
         what the model has, UsageError for a file that is no model, and as `run_stage`.
         """
         self.check_open()
