@@ -54,7 +54,7 @@ def run(*, rounds: int, seconds: float, cores: Sequence[int], edge: bool) -> lis
 
 def host_rows(model: Path, rounds: int) -> list[Row]:
     """What a frame costs the host, with the window that a stream has by default: where nothing is done, and where a
-    core gives a recorded output at once.
+    core gives a recorded output at once. It is the CPU of all threads that counts: the wall time of a quiet machine.
     """
     with machine.simulated(BOARDS[4], replay=True), scheduler.create() as own:
         device, buffers = device_part(model)
@@ -69,14 +69,14 @@ def host_rows(model: Path, rounds: int) -> list[Row]:
             },
             rounds,
         )
-    budget = {"name": "budget", "version": "", "median_ms": 1e3 * BUDGET_S}
+    budget = {"name": "budget", "version": "", "cpu_median_ms": 1e3 * BUDGET_S}
     pool = table.side("ThreadPoolExecutor, no-op", platform.python_version(), times["pool"])
     rows = []
     for name in ("no-op", "model, replayed"):
         ours = table.side("axtool", __version__, times[name])
-        ratio = 1e3 * BUDGET_S / times[name].median_ms
-        over_pool = times["pool"].median_ms / times[name].median_ms
-        rows.append(table.row(name, "host's time of a frame", ratio, 1.0, ours=ours, peer=budget))
+        ratio = 1e3 * BUDGET_S / times[name].cpu_median_ms
+        over_pool = times["pool"].cpu_median_ms / times[name].cpu_median_ms
+        rows.append(table.row(name, "host's CPU of a frame", ratio, 1.0, ours=ours, peer=budget))
         rows.append(table.row(name, "the same, over a pool", over_pool, None, ours=ours, peer=pool))
     return rows
 
