@@ -26,7 +26,8 @@ class AxError(Exception):
     """What went wrong, where, and the next thing to try.
 
     `code` is a stable word for scripts (`file-not-found`, `unknown-target`); `exit` the exit code it ends in.
-    `details` lists every problem of the kind, one line each, when there are several.
+    `details` lists every problem of the kind, one line each, when there are several. A traceback shows them and the
+    hint below the message.
     """
 
     exit: Exit = Exit.USAGE
@@ -36,8 +37,14 @@ class AxError(Exception):
         self, what: str, *, where: str = "", hint: str = "", code: str = "", details: Sequence[str] = ()
     ) -> None:
         super().__init__(f"{where}: {what}" if where else what)
-        self.what, self.where, self.hint, self.details = what, where, hint, tuple(details)
+        self.what, self.where, self.details = what, where, tuple(details)
         self.code = code or type(self).code
+        self.advise(hint)
+
+    def advise(self, hint: str) -> None:
+        """`hint` is the next thing to try, "" for nothing; in the place of what it was."""
+        self.hint = hint
+        self.__notes__ = [*self.details, *([f"hint: {hint}"] if hint else [])]
 
 
 class UsageError(AxError):

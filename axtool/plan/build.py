@@ -44,7 +44,7 @@ def plan(program: Program, target: Target, directives: Sequence[Directive] = (),
         layout, planned = _fastest(program, target, wishes)
     except FitError as error:
         if error.code == "does-not-fit":
-            error.hint = _smallest_change(program, target, wishes)
+            error.advise(_smallest_change(program, target, wishes))
         raise
     require_honoured(directives, wishes, layout)
     return replace(planned, without=tuple(without)) if without else planned

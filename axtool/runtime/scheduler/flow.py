@@ -244,7 +244,8 @@ def named(error: BaseException, step: Step, index: int) -> BaseException:
     """The error of an operator as a RuntimeError that names the frame; what ends a program stays what it is."""
     if not isinstance(error, Exception):
         return error
-    text = f"frame {index}: {type(step).__name__}: {type(error).__name__}: {error}"
+    name = profiler.label(step) if isinstance(step, Operator) else type(step).__name__
+    text = f"frame {index}: {name}: {type(error).__name__}: {error}"
     made = FrameFailed(text, error) if isinstance(error, AxError) else RuntimeError(text)
     made.__cause__ = error
     return made
