@@ -228,7 +228,7 @@ def _operators_text(document: Mapping[str, Any]) -> str:
             )
         )  # fmt: skip
     columns = ("element", "where", "time µs", "p99 µs", "effective FPS", "calls")
-    title = "operators, a call, measured:"
+    title = f"operators, a call of {plural(document['frames'], 'frame')}, all there were, measured:"
     if document["operators_frames"] < document["frames"]:
         title = (
             f"operators, a call of the {document['operators_frames']:,} frames behind the first full window, measured:"

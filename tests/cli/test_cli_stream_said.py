@@ -11,7 +11,7 @@ import pytest
 from axtool.report.stream import stream_text
 from tests.conftest import Tiny
 from tests.tiny import axtool
-from tests.videos import video
+from tests.videos import pictures, video
 
 
 def test_statistics_fit_a_terminal(tiny_models: Tiny, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,3 +61,9 @@ def test_a_pace_that_is_none_is_answered_with_what_one_is(tiny_models: Tiny, wor
     ran = axtool("run", tiny_models / "cls.axm", f"{video(Path('a.mp4'))}@fast")
     assert ran.code == 2
     assert "behind the @ stands how many frames a second" in ran.err
+
+
+def test_a_folder_of_pictures_takes_a_pace(tiny_models: Tiny, work: Path) -> None:
+    pictures(Path("folder"))
+    ran = axtool("run", tiny_models / "cls.axm", "folder@100")
+    assert (ran.code, "3 frames of 1 source" in ran.out) == (0, True), ran.err

@@ -39,4 +39,5 @@ def is_moving(item: str) -> bool:
         return False
     if not paced and not Path(item).exists() and (wrong := _NO_PACE.fullmatch(item)):
         place = wrong[1]  # who opens it says what a pace is
-    return Path(place).suffix.lower() in VIDEOS or (place != item and is_image_name(Path(place)))
+    paced_place = place != item and (is_image_name(Path(place)) or Path(place).is_dir())
+    return Path(place).suffix.lower() in VIDEOS or paced_place
