@@ -327,6 +327,15 @@ def test_the_frames_that_are_under_way_together_do_not_make_the_rate() -> None:
     assert pace.fps == 1.0
 
 
+def test_behind_a_source_with_a_pace_what_is_made_up_for_is_not_the_rate(work: Path) -> None:
+    pace = Pace(None, begun_s=10.0)
+    for second in (12.0, 12.1, 12.2, 13.0, 14.0):  # a frame a second, of which the first ones waited for the model
+        pace.add(second)
+    assert pace.fps == 1.25
+    name = str(video(work / "a.mp4", 1))
+    assert [source.paced for source in opened([name, f"{name}@25", f"{name}@auto"])] == [False, True, True]
+
+
 def test_of_fewer_frames_than_a_window_the_rate_is_that_of_the_whole_run() -> None:
     pace = Pace(4, begun_s=10.0)
     assert pace.fps is None

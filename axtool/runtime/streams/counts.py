@@ -33,10 +33,11 @@ class Depths:
 @dataclass
 class Pace:
     """When results came. The first `window` of them may come at once, since so many frames are under way together: the
-    rate is that of the others, or where there are none that of all since `begun_s`.
+    rate is that of the others, or where there are none that of all since `begun_s`. Behind a source that has a pace of
+    its own, what came late is soon made up for, faster than its pace: `window` is None, and the rate that of all.
     """
 
-    window: int
+    window: int | None
     begun_s: float = 0.0  # time.perf_counter(), as all of them
     count: int = 0
     steady_s: float = 0.0
@@ -52,7 +53,7 @@ class Pace:
     @property
     def fps(self) -> float | None:
         """Results a second; None without any."""
-        steady = self.count - self.window
+        steady = 0 if self.window is None else self.count - self.window
         passed = self.last_s - (self.steady_s if steady > 0 else self.begun_s)
         return (steady if steady > 0 else self.count) / passed if self.count and passed > 0 else None
 

@@ -136,9 +136,9 @@ def run(
         profiler = stack.enter_context(OperatorProfiler(keep_events=events, skip_frames=skipped))
         resources = stack.enter_context(ResourceMonitor())
         begun = time.perf_counter()
-        pace = Pace(window * len(runs), begun)
+        pace = Pace(None if any(source.paced for source in sources) else window * len(runs), begun)
         for one in runs:
-            one.pace = Pace(window, begun)
+            one.pace = Pace(None if one.source.paced else window, begun)
         progress = _Progress(told, [source.total for source in sources], begun)
         results = _results(owner, pipelines, runs, options)
         stopped_by = _record(results, runs, outputs, lines, pace, progress)

@@ -27,7 +27,8 @@ ARRAYS = (".npy", ".npz")
 class Watched:
     """A source that says when its frames were pulled and ends behind `limit` of them. A `cv.Reader`.
 
-    `kind` is 'pictures', 'video', 'camera' or 'network'; `short` a name for files; `place` what opens it again.
+    `kind` is 'pictures', 'video', 'camera' or 'network'; `short` a name for files; `place` what opens it again. A
+    source that is `paced` gives its frames when it is time, others as fast as they are taken.
     """
 
     reader: cv.VideoSource
@@ -35,6 +36,7 @@ class Watched:
     short: str
     place: str
     limit: int | None = None
+    paced: bool = False
 
     def __post_init__(self) -> None:
         self.pulled: deque[float] = deque()  # time.perf_counter() of each frame whose result is not out yet
@@ -112,7 +114,8 @@ def opened(items: Sequence[str], *, frames: int | None = None) -> list[Watched]:
             address = address_of(item)
             reader = cv.create_source(item)
             kind = "pictures" if address.kind in (Kind.PICTURE, Kind.FOLDER) else str(address.kind)
-            found.append(Watched(reader, kind, _short(address.place, address.kind), address.place, frames))
+            paced = reader.live or address.pace is not None
+            found.append(Watched(reader, kind, _short(address.place, address.kind), address.place, frames, paced))
     except BaseException:
         for source in found:
             source.close()
