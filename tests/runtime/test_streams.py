@@ -17,6 +17,7 @@ import pytest
 from axtool.errors import EnvironmentFault, UsageError
 from axtool.inputs.prepare import Preparation
 from axtool.runtime import Image
+from axtool.runtime.cv.address import Kind
 from axtool.runtime.geometry import frame_context
 from axtool.runtime.op.combinators import Seq
 from axtool.runtime.op.prepare import Prepare
@@ -25,7 +26,7 @@ from axtool.runtime.streams.interrupts import Interrupts
 from axtool.runtime.streams.outputs import DEFAULT_FPS, PictureFiles, ResultLines, VideoFile, outputs_of
 from axtool.runtime.streams.pipeline import Seen, front_of
 from axtool.runtime.streams.run import StreamOptions, run
-from axtool.runtime.streams.sources import Watched, opened
+from axtool.runtime.streams.sources import Watched, _short, opened
 from axtool.runtime.streams.words import reads_like_a_stream
 from tests.videos import frames_in, pictures, video
 
@@ -315,6 +316,21 @@ def test_signals_are_left_alone_outside_of_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert found == [before]
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("http://camera/film.mp4", "camera-film"),
+        ("rtsp://me:secret@10.0.0.5:554/cam.1", "10.0.0.5-554-cam.1"),
+        ("https://camera/live.m3u8?token=1", "camera-live.m3u8"),
+    ],
+)
+def test_an_address_gives_a_name_without_the_suffix_of_a_video(place: str, name: str) -> None:
+    assert _short(place, Kind.NETWORK) == name
 
 
 # ---- the pace

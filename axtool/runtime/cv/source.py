@@ -105,7 +105,7 @@ class VideoSource:
         except TimeoutError:
             raise EnvironmentFault(
                 f"no frame came for {self._timeout_s:g} s", where=self.name,
-                hint="check that it still sends, or allow more with timeout_s", code="source-silent",
+                hint="check that it still sends; cv.create_source(timeout_s=...) waits longer", code="source-silent",
             ) from None  # fmt: skip
         if frame is END:
             raise StopIteration

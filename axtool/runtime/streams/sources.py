@@ -19,6 +19,7 @@ from axtool.inputs.images import is_image_name
 from axtool.runtime import cv
 from axtool.runtime.cv.address import Kind, address_of
 from axtool.runtime.image import Image
+from axtool.runtime.streams.words import VIDEOS
 
 ARRAYS = (".npy", ".npz")
 
@@ -133,9 +134,11 @@ def _listed(pictures: Sequence[Path], frames: int | None) -> Watched:
 
 
 def _short(place: str, kind: Kind) -> str:
-    """A name for files: of a path its stem, of an address its host and the end of its path."""
+    """A name for files: of a path its stem, of an address its host and the end of its path, without .mp4."""
     if kind is Kind.NETWORK:
         rest = place.partition("://")[2].rpartition("@")[2].partition("?")[0]
+        if Path(rest).suffix.lower() in VIDEOS:
+            rest = rest[: -len(Path(rest).suffix)]
         return re.sub(r"[^\w.-]+", "-", rest).strip("-.") or "stream"
     path = Path(place)
     return (path.resolve().name if path.is_dir() else path.stem) or "stream"
