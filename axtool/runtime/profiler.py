@@ -151,8 +151,10 @@ class OperatorProfiler:
             return tuple(self._events)
 
     def __str__(self) -> str:
-        """Element, mean time and effective rate of each stage and operator, as a table. Measured."""
-        rows = [*self.rows("stage"), *self.rows("operator")]
+        """Element, mean time and effective rate of each stage and operator, as a table. Measured. An operator and its
+        copies in the pipelines of other streams are one.
+        """
+        rows = [*self.rows("stage"), *_merged(self.rows("operator"))]
         width = max((len(row.name) for row in rows), default=0)
         head = f"{'Element':{max(width, 7)}}  {'Time (µs)':>12}  {'Effective FPS':>14}  {'Calls':>9}"
         lines = [
@@ -239,6 +241,18 @@ def _frozen(row: Row) -> Row:
     if modelled is not None and row.modelled is not None:
         modelled.update(row.modelled)
     return replace(row, durations=durations, modelled=modelled)
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """Frozen rows of operators that are copies of one another as one, where the first of them stands."""
+    from axtool.runtime.op.operator import origin  # operators call this module
+
+    made: dict[object, Row] = {}
+    for row in rows:
+        number = None if row.operator is None else origin(row.operator)
+        key = ("alone", id(row.operator)) if number is None else number
+        made[key] = _together(made[key], row) if key in made else row
+    return list(made.values())
 
 
 def _together(row: Row, other: Row) -> Row:

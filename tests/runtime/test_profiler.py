@@ -239,3 +239,29 @@ def test_the_profilers_cost_is_small_when_nobody_looks() -> None:
 
     off = best(lambda: pipeline(1)) - best(plain)
     assert off < 50e-6  # 10 operators of Python, unwatched: about 4 µs
+
+
+def test_the_copies_of_a_pipeline_are_printed_as_one_and_their_rows_stand_apart() -> None:
+    class Adds(op.Operator):
+        seen: int = 0
+
+        def __call__(self, value: int) -> int:
+            self.seen += value
+            return self.seen
+
+    first = op.seq(double, Adds(), double)
+    second = first.copy()
+    third = second.copy()
+    with OperatorProfiler() as found:
+        assert [pipeline(1) for pipeline in (first, second, third)] == [4, 4, 4]
+    table = [line.split()[::3] for line in str(found).splitlines()[1:]]
+    assert table == [["double", "3"], ["Adds", "3"], ["double", "3"]]
+    assert len(found.rows()) == 9
+    assert str(found) == str(found)  # to print adds nothing to it
+
+
+def test_operators_of_one_kind_that_are_no_copies_are_printed_apart() -> None:
+    with OperatorProfiler() as found:
+        op.seq(double, double)(1)
+        op.seq(double)(1)
+    assert len(str(found).splitlines()) == 4

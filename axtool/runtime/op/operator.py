@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import count
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from axtool.errors import nearest
@@ -93,6 +94,9 @@ def walk(operator: Operator) -> Iterator[Operator]:
         yield from walk(inner)
 
 
+_ORIGINS = count()
+
+
 def copied(step: Operator, memo: dict[int, Any]) -> Operator:
     """A step that can be changed, and remembers what it sees, apart from the one that it was made from.
 
@@ -103,7 +107,14 @@ def copied(step: Operator, memo: dict[int, Any]) -> Operator:
     if id(step) not in memo and callable(own) and not str(getattr(own, "__module__", "")).startswith("axtool."):
         memo[id(step)] = own(step)
     made: Operator = copy.deepcopy(step, memo)
+    vars(made)["_origin"] = vars(step).setdefault("_origin", next(_ORIGINS))
     return made
+
+
+def origin(operator: Operator) -> int | None:
+    """The same number of an operator and of the copies of it; None where it has none."""
+    number = vars(operator).get("_origin")
+    return number if isinstance(number, int) else None
 
 
 def calls_functions(operator: Operator, *functions: object) -> None:
