@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import random
 import signal
 import sys
@@ -19,10 +21,13 @@ import pytest
 
 from axtool.runtime import op, scheduler
 from axtool.runtime.devices import machine
+from axtool.runtime.devices.owning import Owners
 from axtool.runtime.devices.seam import DeviceLost, DevicesInUse
 from axtool.runtime.scheduler import Scheduler, SchedulerClosed
+from axtool.runtime.scheduler.residency import Residency
 from tests.runtime.left_behind import nothing_left
 from tests.runtime.scheduler_boards import FRAME, FakeBoard, FakeInstance, at_once, boards, model, nothing_forgotten
+from tests.runtime.watchdog import watchdog
 
 
 @pytest.fixture
@@ -301,3 +306,91 @@ def test_forks_while_threads_run_frames_never_hang(board: FakeBoard, seed: int) 
         for thread in threads:
             thread.join(10)
         made.close()
+
+
+# ---- calls out of the middle of the scheduler
+
+
+def test_a_signal_handler_may_close_the_scheduler_that_it_interrupts(board: FakeBoard) -> None:
+    """Also where the main thread holds a lock of it: the handler does not wait for what cannot go on meanwhile."""
+    rng, rounds = random.Random(3), 0
+
+    def use(made: Scheduler) -> None:
+        while True:
+            made.run_stage(model(rng.choice("abc")), 0, FRAME)
+            list(made.stream(range(3), op.seq(op.identity())))
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: made.close())
+    main = threading.get_ident()
+    end = time.monotonic() + 2
+    try:
+        with watchdog(60):
+            while time.monotonic() < end:
+                made = Scheduler(num_workers=2)
+                timer = threading.Timer(rng.uniform(0, 3e-3), signal.pthread_kill, (main, signal.SIGUSR1))
+                timer.start()
+                with pytest.raises(SchedulerClosed):
+                    use(made)
+                made.close()
+                assert not board.taken
+                timer.join()
+                rounds += 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert rounds > 20
+
+
+def test_a_signal_in_a_locked_step_of_the_scheduler_does_not_hold_it_up(
+    board: FakeBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, end = Scheduler(), Residency.end
+
+    def interrupted(residency: Residency, frame: Any) -> None:
+        signal.raise_signal(signal.SIGUSR1)  # its handler is called here, with the lock of the cores held
+        end(residency, frame)
+
+    monkeypatch.setattr(Residency, "end", interrupted)
+    before = signal.signal(signal.SIGUSR1, lambda *_: made.close())
+    try:
+        with watchdog(20):
+            made.run_stage(model("a"), 0, FRAME)
+            made.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not board.taken
+
+
+def test_the_collector_may_find_a_lost_scheduler_while_another_takes_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cores go back to a board whose lock this thread holds in that moment."""
+    lost: list[Any] = []
+    chosen = Owners._chosen
+
+    def collecting(owners: Owners, cores: Any) -> Any:
+        lost.clear()
+        return chosen(owners, cores)
+
+    with machine.simulated("metis-pcie,metis-pcie"):
+        lost.append(Scheduler("0"))
+        lost[0].connected()
+        monkeypatch.setattr(Owners, "_chosen", collecting)
+        # one lock for both boards makes sure of it: the first is given back while the second is taken
+        first, second = machine.devices()
+        second.owners._lock = first.owners._lock  # type: ignore[attr-defined]
+        made = Scheduler("1")
+        with watchdog(20), pytest.warns(ResourceWarning, match="never closed"):
+            made.connected()
+        made.close()
+        end = time.monotonic() + 10
+        while first.available() < 4 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert first.available() == second.available() == 4
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_scheduler_is_not_copied_whose_copy_would_give_back_its_cores(board: FakeBoard, copied: Any) -> None:
+    made = Scheduler()
+    made.run_stage(model("a"), 0, FRAME)
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        copied(made)
+    assert board.taken
+    made.close()

@@ -36,7 +36,7 @@ class Feed:
         self._bytes = 0
         self._ended = False
         self._error: BaseException | None = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # a signal handler may close what is being started
         self._thread: threading.Thread | None = None
 
     def start(self, frames: Callable[[], Iterator[Any]], name: str) -> None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 from axtool.errors import UsageError, located, plural
 from axtool.runtime.devices.boards import Board, load_board
@@ -27,7 +27,7 @@ MOST_BOARDS = 64
 
 Replay = bool | int | str | Path | None  # True: a few frames of each model; a number of them; a file of outputs
 
-_lock = Lock()
+_lock = RLock()  # a signal handler may ask for the boards while they are made
 _stack: list[Machine] = []
 _generation = 0
 
@@ -61,8 +61,7 @@ def devices() -> tuple[Device, ...]:
 
 def generation() -> int:
     """A number that grows whenever the boards change: what was made for older ones has lost them."""
-    with _lock:
-        return _generation
+    return _generation
 
 
 @contextmanager
@@ -161,7 +160,7 @@ def _leave(machine: Machine) -> None:
 def _after_fork() -> None:
     """A child has boards of its own: threads of its parent that hold cores, or locks, are not in it."""
     global _lock, _generation
-    _lock = Lock()
+    _lock = RLock()
     _generation += 1
     for machine in _stack:
         machine.renew()

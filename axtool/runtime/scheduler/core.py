@@ -12,7 +12,7 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
 
@@ -24,6 +24,7 @@ from axtool.runtime.devices.model import DeviceModel
 from axtool.runtime.devices.seam import Buffer, DeviceInfo
 from axtool.runtime.devices.select import Selector, select_devices
 from axtool.runtime.scheduler import exec_model, multi
+from axtool.runtime.scheduler.amid import amid, elsewhere
 from axtool.runtime.scheduler.cores import Cores, CoreStats
 from axtool.runtime.scheduler.workers import Workers
 
@@ -124,7 +125,12 @@ class Scheduler:
 
         Frames that wait raise SchedulerClosed; it waits at most 5 s for those that run. Models that were loaded stay
         loaded. The process default makes room: `current()` makes a new one the next time.
+
+        It may be called from anywhere. In a signal handler that has interrupted the scheduler itself it returns at
+        once, and a thread closes it as soon as what was interrupted goes on.
         """
+        if amid(_LOCKED) and elsewhere(self.close, "scheduler closing"):
+            return
         first, here = False, threading.current_thread()
         try:
             with self._lock:
@@ -142,13 +148,17 @@ class Scheduler:
                     self._cores.close()
                 self._gone.set()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a scheduler cannot be copied or pickled: it owns cores and threads; make another")
+
     def __del__(self) -> None:
         """The cores of one that nobody closed, and nobody can close any more, are free again."""
         boards = self.__dict__.get("_boards")
         if boards is not None and self._closing is None:
             names = ", ".join(device.name for device in boards.select(self._selector))
             warnings.warn(f"a scheduler on {names} was never closed", ResourceWarning, source=self, stacklevel=1)
-            boards.release()
+            if not (amid(_LOCKED) and elsewhere(boards.release, "scheduler closing")):
+                boards.release()
 
     def exec_model(
         self,
@@ -280,13 +290,7 @@ class Scheduler:
     @property
     def workers(self) -> Workers:
         """The pool of threads in which `current()` is this scheduler. Raises SchedulerClosed."""
-        if self._workers is None:
-            with self._lock:
-                self.check_open()
-                if self._workers is None:
-                    limit = self._num_workers or max(1, WORKERS_PER_CORE * self.core_count)
-                    self._workers = Workers(limit, "scheduler worker", lambda: CURRENT.set(self))
-        return self._workers
+        return self._workers or self._worker_pool()
 
     def context(self) -> Context:
         """A copy of the caller's context in which `current()` is this scheduler."""
@@ -329,6 +333,14 @@ class Scheduler:
                 _warn_of_unknown_boards(self._device_config, devices)
         return self._cores
 
+    def _worker_pool(self) -> Workers:
+        with self._lock:
+            self.check_open()
+            if self._workers is None:
+                limit = self._num_workers or max(1, WORKERS_PER_CORE * self.core_count)
+                self._workers = Workers(limit, "scheduler worker", lambda: CURRENT.set(self))
+            return self._workers
+
     def _stop(self) -> None:
         """End what runs, as far as it ends in time."""
         if self._cores is not None:
@@ -348,6 +360,12 @@ class Scheduler:
             self._workers.abandon()
         if self._cores is not None:
             self._cores.abandon(self.closed_error)
+
+
+_LOCKED = frozenset(
+    function.__code__
+    for function in (Scheduler.connected, Scheduler.close, Scheduler._worker_pool, Workers.submit, Workers.close)
+)  # what holds the lock of a scheduler or its workers
 
 
 def _whole(num_workers: object) -> int:

@@ -13,7 +13,7 @@ from axtool.runtime.devices import machine
 from axtool.runtime.devices.select import Selector
 from axtool.runtime.scheduler.core import CURRENT, Scheduler, abandon_all
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may ask for the default while it is made
 _default: Scheduler | None = None
 _generation = 0  # of the boards that the default was made for
 
@@ -98,7 +98,7 @@ def close_default() -> None:
 def _in_child() -> None:
     """After a fork: the child makes a default of its own when it wants one."""
     global _default, _lock
-    _lock, _default = threading.Lock(), None
+    _lock, _default = threading.RLock(), None
     abandon_all()
 
 
