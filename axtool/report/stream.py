@@ -288,8 +288,7 @@ def _rates_text(document: Mapping[str, Any]) -> str:
         f"device: {_rate(rates['device_frames_per_s_modelled'])} on {plural(cores, 'core')} of {names}, modelled; "
         f"{_rate(rates['device_frames_per_s_measured'])} here, {how}, measured",
         f"host:   {_rate(rates['host_frames_per_s_measured'])} by one thread, measured",
-        f"system: {_rate(rates['system_frames_per_s_measured'])} with {plural(document['workers'], 'worker')} and "
-        f"up to {plural(document['max_in_flight'], 'frame')} in flight a source, measured",
+        f"system: {_rate(rates['system_frames_per_s_measured'])} {_together(document)}, measured",
     ]
     if latency:
         p50, p99 = (max(one[key] for one in latency) for key in ("p50", "p99"))
@@ -305,6 +304,14 @@ def _rates_text(document: Mapping[str, Any]) -> str:
             f"{process['cpu_ms_per_frame_measured']:.3f} ms a frame{memory}; measured, of this process"
         )
     return folded("\n".join(lines), hang=8)
+
+
+def _together(document: Mapping[str, Any]) -> str:
+    """How many frames are under way at once, and who works on them."""
+    if document["max_in_flight"] == 1 and len(document["sources"]) == 1:
+        return "with one frame after the other in one thread"
+    frames = plural(document["max_in_flight"], "frame")
+    return f"with {plural(document['workers'], 'worker')} and up to {frames} in flight a source"
 
 
 def _keeps_pace(rates: Mapping[str, float | None]) -> bool:

@@ -67,3 +67,22 @@ def test_a_folder_of_pictures_takes_a_pace(tiny_models: Tiny, work: Path) -> Non
     pictures(Path("folder"))
     ran = axtool("run", tiny_models / "cls.axm", "folder@100")
     assert (ran.code, "3 frames of 1 source" in ran.out) == (0, True), ran.err
+
+
+def test_a_stream_of_nothing_is_answered(tiny_models: Tiny) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", "--frames", "4")
+    assert (ran.code, "no input is given [missing-input]" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "said"),
+    [("1", "with one frame after the other in one thread"), ("2", "workers and up to 2 frames in flight a source")],
+)
+def test_who_works_on_the_frames_is_said(tiny_models: Tiny, work: Path, in_flight: str, said: str) -> None:
+    words = ("--show-stats", "--max-in-flight", in_flight)
+    assert said in axtool("run", tiny_models / "cls.axm", video(Path("a.mp4")), *words).out
+
+
+def test_a_named_input_is_answered_with_what_a_stream_takes(tiny_models: Tiny, work: Path) -> None:
+    ran = axtool("run", tiny_models / "cls.axm", f"x={video(Path('a.mp4'))}", "--frames", "4")
+    assert (ran.code, "hint: say a.mp4: it feeds the one input" in ran.err) == (2, True)

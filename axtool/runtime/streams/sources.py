@@ -96,6 +96,10 @@ def opened(items: Sequence[str], *, frames: int | None = None) -> list[Watched]:
     """Every source, opened, each to give at most so many `frames`. Raises UsageError for what is none, and
     EnvironmentFault for a camera or an address that does not answer; what is open by then is closed.
     """
+    if not items:
+        raise UsageError(
+            "no input is given", hint="give a video, a folder, a camera, an address or pictures", code="missing-input"
+        )
     found: list[Watched] = []
     listed = False
     pictures = [Path(item) for item in items if is_image_name(Path(item)) and not item.startswith("/dev/")]
@@ -105,6 +109,12 @@ def opened(items: Sequence[str], *, frames: int | None = None) -> list[Watched]:
                 raise UsageError(
                     "arrays are run once, not as a stream", where=item,
                     hint="leave out the options of streams, or give a picture, a folder or a video",
+                    code="not-a-stream",
+                )  # fmt: skip
+            named, equals, place = item.partition("=")
+            if equals and "://" not in named and Path(place).exists() and not Path(item).exists():
+                raise UsageError(
+                    "inputs of a stream have no names", where=item, hint=f"say {place}: it feeds the one input",
                     code="not-a-stream",
                 )  # fmt: skip
             if Path(item) in pictures and len(pictures) > 1:
