@@ -118,7 +118,8 @@ def run_command(
     streams = s.StreamWords(
         show_stats, frames, devices, boards, realtime, replay_from or replay, workers, max_in_flight, order, trace
     )  # fmt: skip
-    if streams.given or reads_like_a_stream(items):
+    lines = out is not None and out.suffix.lower() == ".jsonl"
+    if streams.given or lines or reads_like_a_stream(items):
         from axtool.runtime.streams.axm import stream_axm
 
         if repeat != 1:

@@ -86,3 +86,9 @@ def test_who_works_on_the_frames_is_said(tiny_models: Tiny, work: Path, in_fligh
 def test_a_named_input_is_answered_with_what_a_stream_takes(tiny_models: Tiny, work: Path) -> None:
     ran = axtool("run", tiny_models / "cls.axm", f"x={video(Path('a.mp4'))}", "--frames", "4")
     assert (ran.code, "hint: say a.mp4: it feeds the one input" in ran.err) == (2, True)
+
+
+def test_lines_of_one_picture_are_a_stream_of_it(tiny_models: Tiny, work: Path) -> None:
+    pictures(Path("folder"), 1)
+    ran = axtool("run", tiny_models / "cls.axm", Path("folder/0.png"), "-o", "lines.jsonl")
+    assert (ran.code, len(Path("lines.jsonl").read_text().splitlines())) == (0, 1), ran.err
