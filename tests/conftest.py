@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,12 @@ import numpy as np
 import pytest
 
 from tests import tiny
+
+
+def pytest_configure() -> None:
+    """Have Ctrl-C heard here and in the programs that tests start, also where this is a job in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

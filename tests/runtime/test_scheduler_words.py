@@ -143,7 +143,7 @@ def test_schedulers_with_disjoint_devices_run_at_once(model: op.LoadedSeq) -> No
 
 
 def test_num_workers_is_the_size_of_the_pool_for_streams_and_batches() -> None:
-    inside = Inside(3)
+    inside = GathersFrames(3)
     with scheduler.create(num_workers=3):
         list(op.seq(inside).stream(range(12)))
         op.seq(inside).batch(list(range(12)))
@@ -492,7 +492,7 @@ def test_current_is_first_the_block_then_the_worker_then_the_default() -> None:
 # ---- what the tests above use
 
 
-class Inside(op.Operator):
+class GathersFrames(op.Operator):
     """Counts how many frames are in it at once, up to `wait_for`; it gathers so many, if there are."""
 
     stateful = False
