@@ -1,5 +1,6 @@
 """Streams of `axtool run` and `axzoo run`: run, print. Ctrl-C ends the run, and its result is printed."""
 
+import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,8 @@ def run_stream(
             f"--out {lines.name}: the results of a stream are lines of .jsonl",
             hint="arrays are saved of a single input, without an option of streams", code="bad-option",
         )  # fmt: skip
+    if words.replay and (save is not None or lines is not None):
+        logging.getLogger("axtool").warning("outputs are replayed: what is saved is not what is in the frames")
     order: Any = words.order
     options = StreamOptions(
         words.boards, words.devices, words.realtime, words.replay, words.workers, words.max_in_flight, order,

@@ -205,6 +205,8 @@ def _sources_text(document: Mapping[str, Any]) -> str:
         f"{document['model']}: {what}{plural(document['frames'], 'frame')} of "
         f"{plural(len(document['sources']), 'source')} in {seconds(document['seconds_measured'])}, measured here"
     )
+    if document["replay"]:
+        title += "; outputs are replayed: what was found is in other frames"
     columns = ("source", "frames", "frames/s", "latency p50", "p99", "dropped", "queue", "found")
     may_go = (6, 4) if any(one["live"] for one in document["sources"]) else (5, 6, 4)  # a file drops nothing
     return f"{title}\n\n" + table(columns, rows, right=(1, 2, 3, 4, 5, 6), prose=(7,), droppable=may_go, shorten=(0,))

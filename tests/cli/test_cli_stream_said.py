@@ -92,3 +92,12 @@ def test_lines_of_one_picture_are_a_stream_of_it(tiny_models: Tiny, work: Path) 
     pictures(Path("folder"), 1)
     ran = axtool("run", tiny_models / "cls.axm", Path("folder/0.png"), "-o", "lines.jsonl")
     assert (ran.code, len(Path("lines.jsonl").read_text().splitlines())) == (0, 1), ran.err
+
+
+def test_replayed_results_are_told_as_those_of_other_frames(tiny_models: Tiny, work: Path) -> None:
+    words = ("run", tiny_models / "cls.axm", video(Path("a.mp4")))
+    ran = axtool(*words, "--replay", "-o", "lines.jsonl")
+    assert "outputs are replayed: what was found is in other frames" in ran.out
+    assert "warning: outputs are replayed: what is saved is not what is in the frames" in ran.err
+    assert "replayed" not in axtool(*words, "-o", "more.jsonl").err
+    assert "replayed" not in axtool(*words, "--replay").err  # nothing is saved
