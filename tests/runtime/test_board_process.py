@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -155,7 +156,8 @@ def test_a_process_that_is_killed_is_a_lost_device_for_every_frame_at_once(
 
     def work(at: int) -> None:
         if at == 8:
-            time.sleep(0.3)  # two frames on every core: one computes, one waits
+            # two frames on every core: one computes, one waits
+            soon(lambda: all(slot.channel.lock.locked() for one in instances for slot in one._slots), "the frames")
             os.kill(device.process_number, number)
             return
         with pytest.raises(DeviceLost) as lost:
@@ -184,6 +186,23 @@ def test_a_process_that_is_killed_between_frames_is_noticed_by_whoever_asks_next
         instance.run(0, frame(model))
     with pytest.raises(DeviceLost, match="ended by signal 9"):
         connection.load(1, model)
+
+
+def test_an_error_that_somebody_keeps_does_not_keep_the_memory_of_the_model(device: RemoteDevice, model: DeviceModel):
+    def shared() -> int:
+        files = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+        return sum("axtool board" in file for file in files)
+
+    before = shared()
+    connection = device.connect(1)
+    instance = connection.load(0, model)
+    assert shared() == before + 1
+    os.kill(device.process_number, signal.SIGKILL)
+    with pytest.raises(DeviceLost) as kept:
+        instance.run(0, frame(model))
+    connection.close()
+    gc.collect()
+    assert shared() == before, kept.value
 
 
 def test_a_process_that_is_killed_while_it_loads_is_a_lost_device(device: RemoteDevice, model: DeviceModel):

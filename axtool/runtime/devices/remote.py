@@ -287,12 +287,15 @@ class RemoteInstance:
         if not slots:
             raise device.lost(self.core)
         slot = next((one for one in slots if not one.channel.lock.locked()), slots[0])
-        with slot.channel.lock:  # and nothing between: an interrupt shall find it taken and given back, or not taken
-            if self._closed:
-                raise device.lost(self.core)
-            if lost and fault is not None:
-                fault.strike()
-            made, answer = self._made(slot, stage, inputs, outputs)
+        try:
+            with slot.channel.lock:  # and nothing before: an interrupt shall find it taken and given back, or not taken
+                if self._closed:
+                    raise device.lost(self.core)
+                if lost and fault is not None:
+                    fault.strike()
+                made, answer = self._made(slot, stage, inputs, outputs)
+        finally:
+            del slot, slots  # an error that somebody keeps has this call in its traceback, and would hold the memory
         return made, FrameReport(busy_s=answer.seconds, modelled_s=self._modelled[stage], start_s=answer.start)
 
     def modelled_s(self, stage: int) -> float | None:
@@ -320,9 +323,12 @@ class RemoteInstance:
             kept = recording.outputs(self.model, stage, inputs)
             answer = self._ask(slot.channel, replace(frame, kind=Kind.PACE))
             return kept if outputs is None else private_copies(kept, outputs), answer
-        slot.write(stage, inputs)
-        answer = self._ask(slot.channel, frame)
-        return private_copies(slot.outputs[stage], wanted.outputs() if outputs is None else outputs), answer
+        try:
+            slot.write(stage, inputs)
+            answer = self._ask(slot.channel, frame)
+            return private_copies(slot.outputs[stage], wanted.outputs() if outputs is None else outputs), answer
+        finally:
+            del slot  # as in `run`
 
     def _ask(self, channel: Channel, message: Message, files: Sequence[int] = ()) -> Message:
         try:
