@@ -130,7 +130,12 @@ def refuse_overwrite(path: Path, *, force: bool, inputs: Sequence[Path] = ()) ->
             code="output-is-special",
         )  # fmt: skip
     if path.exists() and not force:
-        raise UsageError("already exists", where=str(path), hint="pass --force to replace it", code="output-exists")
+        raise UsageError(
+            "already exists",
+            where=str(path),
+            hint="pass --force, or in a program force=True, to replace it",
+            code="output-exists",
+        )
     folder = real.parent if path.is_symlink() else path.parent
     if not folder.is_dir():
         raise UsageError(
