@@ -27,8 +27,14 @@ def is_image_name(path: Path) -> bool:
 
 
 def find_files(folder: Path) -> list[Path]:
-    """Every file below a folder, sorted by path; names that begin with a dot are left out."""
-    files = [(path.relative_to(folder).parts, path) for path in folder.rglob("*") if path.is_file()]
+    """Every file below a folder, sorted by path; names that begin with a dot are left out. Raises UsageError for
+    folders that are too deep to be read.
+    """
+    try:
+        files = [(path.relative_to(folder).parts, path) for path in folder.rglob("*") if path.is_file()]
+    except (OSError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or "folders are nested too deep"
+        raise UsageError(f"cannot be read: {reason}", where=str(folder), code="cannot-read") from error
     return [path for parts, path in sorted(files) if not any(part.startswith(".") for part in parts)]
 
 

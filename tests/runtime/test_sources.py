@@ -176,11 +176,30 @@ def test_a_source_is_opened_with_arguments_that_make_sense(folder: Path) -> None
         cv.create_source(folder, event_callback=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="timeout_s is 0"):
         cv.create_source(folder, timeout_s=0)
+    for forever in (float("inf"), 1e300, float("nan")):
+        with pytest.raises(ValueError, match="want more than 0 and at most 1,000,000 seconds"):
+            cv.create_source("rtsp://127.0.0.1:1/x", timeout_s=forever)
+    with pytest.raises(TypeError, match="timeout_s is a str, want seconds"):
+        cv.create_source(folder, timeout_s="3")  # type: ignore[arg-type]
     for nothing in (3, picture(1), Image.from_array(picture(1), "RGB"), b"bytes"):
         with pytest.raises(TypeError, match="call the pipeline for a single picture"):
             cv.create_source(nothing)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="call the pipeline for a single picture"):
             cv.frames_of(nothing)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(OSError(36, "File name too long"), "too long"), (RecursionError(), "nested too deep")]
+)
+def test_folders_that_are_nested_too_deep_are_refused(folder: Path, error: Exception, reason: str) -> None:
+    def deep(*_: object) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rglob", deep)
+        with pytest.raises(UsageError, match=f"cannot be read: .*{reason}") as caught:
+            cv.create_source(folder)
+    assert caught.value.where == str(folder)
 
 
 def test_what_cannot_be_read_is_refused_with_its_path(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ log = logging.getLogger("axtool")
 
 BUFFER_SIZE = 30  # frames that are decoded ahead
 TIMEOUT_S = 10.0  # for a live source that sends nothing
+MOST_TIMEOUT_S = 1_000_000  # eleven days: FFmpeg and the system count time in whole numbers
 _CLOSE_S = 2.0  # for a thread that hangs in its source
 _ABANDON_S = 0.5  # the same where nobody asked: the collector or the end of the program
 _BACKENDS = ("ffmpeg", "opencv")
@@ -169,8 +170,10 @@ def create_source(
         raise ValueError(f"there is no backend '{backend}'; {nearest(str(backend), _BACKENDS)}")
     if event_callback is not None and not callable(event_callback):
         raise TypeError(f"event_callback is {type(event_callback).__name__}, want a function of one SourceEvent")
-    if not timeout_s > 0:
-        raise ValueError(f"timeout_s is {timeout_s!r}, want more than 0 seconds")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)):
+        raise TypeError(f"timeout_s is a {type(timeout_s).__name__}, want seconds")
+    if not 0 < timeout_s <= MOST_TIMEOUT_S:
+        raise ValueError(f"timeout_s is {timeout_s!r}, want more than 0 and at most {MOST_TIMEOUT_S:,} seconds")
     notify = event_callback or _ignore
     if isinstance(input_path, (str, Path)):
         address = address_of(str(input_path))

@@ -187,7 +187,7 @@ def _encoder(codec: str | None) -> str:
     import av
 
     if codec is not None and codec not in CODECS:
-        raise ValueError(f"there is no codec '{codec}'; {nearest(codec, tuple(CODECS))}")
+        raise ValueError(f"there is no codec '{codec}'; {nearest(str(codec), tuple(CODECS))}")
     for name in (codec,) if codec is not None else CODECS:
         if CODECS[name] in av.codecs_available:
             return CODECS[name]

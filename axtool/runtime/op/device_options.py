@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from axtool.runtime.device_config import BoardConfig, DeviceConfig
+from axtool.runtime.device_config import DeviceConfig
 
 MOST_CORES = 1 << 16
 MOST_BATCH = 1 << 16
@@ -62,7 +62,7 @@ class DeviceOptions:
         if boards is not None:
             if not isinstance(boards, dict) or not all(isinstance(fields, dict) for fields in boards.values()):
                 raise ValueError(f"device_config is {boards!r}, want a table of tables")
-            known["device_config"] = DeviceConfig({name: BoardConfig(**fields) for name, fields in boards.items()})
+            known["device_config"] = DeviceConfig.from_dict(boards)
         return cls(**known, engine=engine, threads=threads)
 
 
