@@ -115,6 +115,21 @@ def test_a_broken_member_and_wrong_fields_are_refused(tmp_path: Path) -> None:
         op.load(write(path, 'format = 1\npipeline = {operator = "letterbox", fields = {widht = 3}}'))
 
 
+@pytest.mark.parametrize(
+    ("entry", "hint"),
+    [
+        ('operator = "load", model = "m.axm", core_alocation = 2', "load: .*core_alocation.*core_allocation"),
+        ('operator = "par", step = []', "par: .*step.*steps"),
+        ('operator = "letterbox", field = {}', "letterbox: .*field.*fields"),
+    ],
+)
+def test_a_word_that_an_operator_does_not_have_is_refused_with_the_one_that_is_meant(
+    tmp_path: Path, entry: str, hint: str
+) -> None:
+    with pytest.raises(AxError, match=hint):
+        op.load(write(tmp_path / "x.axe", f'format = 1\npipeline = {{operator = "seq", steps = [{{{entry}}}]}}'))
+
+
 def test_what_was_said_of_a_pipeline_comes_back(tmp_path: Path) -> None:
     said = {"name": "Nano", "description": 'finds "all"', "task": "pose"}
     op.seq(op.pack()).save_axe(tmp_path / "x.axe", **said)

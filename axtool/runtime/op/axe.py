@@ -32,6 +32,11 @@ from axtool.runtime.op.operator import Operator, registered, registered_names, s
 from axtool.runtime.op.pixels_to_buffer import PixelsToBuffer
 from axtool.runtime.postamble import Postamble, import_path
 
+KEYS = {  # of the tables of operators
+    "load": ("operator", "name", "model", "postamble", "core_allocation", "batch", "device_config"),
+    "group": ("operator", "name", "steps", "iter"),
+    "operator": ("operator", "name", "module", "fields"),
+}
 FORMAT = 1
 PIPELINE = "pipeline.toml"
 MAX_TOML_BYTES = 1 << 20
@@ -240,6 +245,10 @@ class _Reader:
         kind, name = entry.get("operator"), entry.get("name", "")
         if not isinstance(kind, str) or not isinstance(name, str):
             raise ValueError(f"operator {kind!r} with name {name!r}: both are strings")
+        keys = KEYS["load" if kind == "load" else "group" if kind in GROUPS else "operator"]
+        for key in entry:
+            if key not in keys:
+                raise ValueError(f"{kind}: there is no '{key}'; {nearest(key, keys)}")
         if kind == "load":
             return self._model(entry, name)
         if kind in GROUPS:
