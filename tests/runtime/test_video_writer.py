@@ -98,8 +98,9 @@ def test_a_size_that_is_given_holds_for_every_frame(tmp_path: Path) -> None:
     assert (frame.width, frame.height) == (32, 16)
 
 
-def test_the_same_frames_are_the_same_bytes(tmp_path: Path) -> None:
-    one, two = (write(tmp_path / name, 30).read_bytes() for name in ("a.mp4", "b.mp4"))
+@pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv", ".avi"])
+def test_the_same_frames_are_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+    one, two = (write(tmp_path / f"{name}{suffix}", 30).read_bytes() for name in ("a", "b"))
     assert one == two
 
 

@@ -141,7 +141,8 @@ class VideoWriter:
                 prefix=".axtool-", suffix=self.path.suffix, dir=real_path(self.path).parent
             )
             os.close(handle)
-            self._container = av.open(f"file:{self._temporary}", "w", format=self._format)
+            exact = {"fflags": "bitexact"} if self.path.suffix.lower() == ".mkv" else {}  # else it has a random number
+            self._container = av.open(f"file:{self._temporary}", "w", format=self._format, options=exact)
             self._stream = self._container.add_stream(self._codec, rate=self.fps, options=_OPTIONS[self._codec])
         except (OSError, av.FFmpegError) as error:
             self.discard()
