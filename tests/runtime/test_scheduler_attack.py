@@ -7,7 +7,6 @@ import os
 import pickle
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from axtool.runtime.devices.seam import DeviceLost, DevicesInUse
 from axtool.runtime.scheduler import Scheduler, SchedulerClosed
 from axtool.runtime.scheduler.residency import Residency
 from tests.runtime.left_behind import nothing_left
+from tests.runtime.many_threads import quick_switches
 from tests.runtime.scheduler_boards import FRAME, FakeBoard, FakeInstance, at_once, boards, model, nothing_forgotten
 from tests.runtime.watchdog import watchdog
 
@@ -33,18 +33,8 @@ from tests.runtime.watchdog import watchdog
 @pytest.fixture
 def board() -> Iterator[FakeBoard]:
     made = FakeBoard(queue=2)
-    with boards(made), switching_often():
+    with boards(made), quick_switches():
         yield made
-
-
-@contextmanager
-def switching_often() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def repeated(times: int, call: Callable[[], Any], *allowed: type[BaseException]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import sys
 import threading
 import time
 from functools import partial
@@ -13,6 +12,7 @@ from functools import partial
 import pytest
 
 from axtool.runtime.scheduler.workers import Workers
+from tests.runtime.many_threads import quick_switches
 from tests.runtime.scheduler_boards import at_once
 
 
@@ -103,9 +103,7 @@ def test_without_a_thread_the_system_says_so_and_with_one_it_goes_on(monkeypatch
 @pytest.mark.parametrize("seed", range(6))
 def test_tasks_from_many_threads_are_each_called_once_whenever_it_closes(seed: int) -> None:
     rng = random.Random(seed)
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
+    with quick_switches():
         workers, lock, calls, taken = made(rng.randint(1, 6)), threading.Lock(), [], []
 
         def call(number: int) -> None:
@@ -129,8 +127,6 @@ def test_tasks_from_many_threads_are_each_called_once_whenever_it_closes(seed: i
         workers.close(10)
         assert sorted(calls) == sorted(taken)
         assert threads() == 0
-    finally:
-        sys.setswitchinterval(before)
 
 
 def test_a_child_of_a_fork_has_no_workers_to_wait_for() -> None:
