@@ -62,7 +62,7 @@ def test_the_results_are_those_of_the_frames_one_by_one(given: Mapping[str, Path
     for index, pixels in enumerate(frames_in(given["video"])):
         cv2.imwrite("frame.png", pixels[:, :, ::-1])
         alone = axtool("run", given["model"], "frame.png", "--json").document["result"]
-        assert lines[index] == {"source": str(given["video"]), "frame": index, "result": alone}
+        assert lines[index] == {"stream": 0, "source": str(given["video"]), "frame": index, "result": alone}
 
 
 def results(*words: object) -> list[dict[str, Any]]:

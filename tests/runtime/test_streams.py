@@ -180,7 +180,7 @@ def test_what_is_discarded_leaves_nothing(work: Path) -> None:
     for index in range(3):
         for output in outputs:
             output.write(Image.from_array(np.zeros((4, 4, 3), np.uint8), "RGB", f"p{index}.jpg"), seen())
-        lines.write("source", index, seen())
+        lines.write(0, "source", index, seen())
     assert len([path for path in work.rglob("*") if path.is_file()]) == 5
     for output in (*outputs, lines):
         output.discard()
@@ -189,11 +189,12 @@ def test_what_is_discarded_leaves_nothing(work: Path) -> None:
 
 def test_lines_are_whole_or_not_there(work: Path) -> None:
     lines = ResultLines(work / "out.jsonl", force=False)
-    lines.write("a.mp4", 0, seen())
+    lines.write(1, "a.mp4", 0, seen())
     assert not (work / "out.jsonl").exists()
     lines.finish()
     (line,) = (work / "out.jsonl").read_text().splitlines()
-    assert json.loads(line) == {"source": "a.mp4", "frame": 0, "result": {"kind": "classification", "classes": []}}
+    result = {"kind": "classification", "classes": []}
+    assert json.loads(line) == {"stream": 1, "source": "a.mp4", "frame": 0, "result": result}
     assert (work / "out.jsonl").stat().st_mode & 0o777 == 0o666 & ~umask()
 
 
@@ -378,7 +379,7 @@ def test_a_folder_is_made_with_its_first_file_and_goes_with_it(work: Path) -> No
 def test_lines_that_do_not_fit_their_disk_are_told_as_that(work: Path) -> None:
     lines = ResultLines(work / "out.jsonl", force=False)
     lines._file, lines._temporary = open("/dev/full", "w"), str(work / "temporary")  # noqa: SIM115
-    lines.write("a", 0, seen())
+    lines.write(0, "a", 0, seen())
     with pytest.raises(EnvironmentFault, match="No space left"):
         lines.finish()
 
@@ -424,13 +425,13 @@ def test_pictures_that_are_read_are_never_written_over(work: Path) -> None:
 
 def test_lines_that_a_full_disk_refuses_leave_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ResultLines(work / "out.jsonl", force=False)
-    lines.write("a", 0, seen())
+    lines.write(0, "a", 0, seen())
     assert lines._file is not None
     os.dup2(os.open("/dev/full", os.O_WRONLY), lines._file.fileno())
 
     def many() -> None:
         for index in range(100_000):
-            lines.write("a", index, seen())
+            lines.write(0, "a", index, seen())
 
     with pytest.raises(EnvironmentFault, match="No space left") as caught:
         many()

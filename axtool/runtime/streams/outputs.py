@@ -167,16 +167,16 @@ class PictureFiles:
 
 
 class ResultLines:
-    """One JSON object a line for every frame of every source: source, frame (from 0) and result."""
+    """One JSON object a line for every frame of every source: stream and frame (both from 0), source and result."""
 
     def __init__(self, path: Path, *, force: bool) -> None:
         self.path, self._force = path, force
         self._file: IO[str] | None = None
         self._temporary = ""
 
-    def write(self, source: str, index: int, seen: Seen) -> None:
-        """The result of one frame. Raises EnvironmentFault when the disk refuses."""
-        line = {"source": source, "frame": index, "result": seen.result}
+    def write(self, stream: int, source: str, index: int, seen: Seen) -> None:
+        """The result of a frame of the source with this number and name. Raises EnvironmentFault for a full disk."""
+        line = {"stream": stream, "source": source, "frame": index, "result": seen.result}
         try:
             self._opened().write(json.dumps(line, sort_keys=True, allow_nan=False) + "\n")
         except OSError as error:

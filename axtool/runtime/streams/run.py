@@ -172,7 +172,7 @@ def _record(
                     if outputs[at] is not None:
                         outputs[at].write(frame, seen)
                     if lines is not None:
-                        lines.write(runs[at].source.reader.name, runs[at].frames, seen)
+                        lines.write(at, runs[at].source.reader.name, runs[at].frames, seen)
                     runs[at].add(seen, now)
                     pace.add(now)
                 progress.look(pace.count)
