@@ -201,6 +201,20 @@ def test_an_error_that_somebody_keeps_does_not_keep_the_memory_of_the_model(devi
     assert [slot() for slot in memory] == [None] * len(memory), kept.value
 
 
+def test_an_error_of_a_load_that_somebody_keeps_does_not_keep_its_memory(device: RemoteDevice, model: DeviceModel):
+    def shared() -> int:
+        gc.collect()
+        return sum(os.path.realpath(f"/proc/self/fd/{fd}").startswith("/memfd:axtool board") for fd in range(256))
+
+    connection = device.connect(1)
+    before = shared()
+    os.kill(device.process_number, signal.SIGKILL)
+    with pytest.raises(DeviceLost) as kept:
+        connection.load(0, model)
+    connection.close()
+    assert shared() <= before, kept.value
+
+
 def test_a_process_that_is_killed_while_it_loads_is_a_lost_device(device: RemoteDevice, model: DeviceModel):
     connection = device.connect(1)
     stop(device.process_number)

@@ -258,16 +258,17 @@ class RemoteInstance:
         memory, file = new_memory("axtool board", packed.size)
         try:
             body = packed.write(np.frombuffer(memory, np.uint8))
+            self._slots = [
+                _Slot(channel, self.model, packed.layout, body, begin)
+                for channel, begin in zip(channels, packed.layout.mailboxes, strict=True)
+            ]
+            del memory, body  # `close` lets go of it: an error that somebody keeps has this call in its traceback
             link_s = device.board.link.transfer_s(modelled.model_bytes(self.model))
             load = Message(Kind.LOAD, model=self._number, start=link_s, seconds=device.board.switch_s)
             with channels[0].lock:
                 self._ask(channels[0], load, [file])
         finally:
             os.close(file)
-        self._slots = [
-            _Slot(channel, self.model, packed.layout, body, begin)
-            for channel, begin in zip(channels, packed.layout.mailboxes, strict=True)
-        ]
 
     def run(
         self, stage: int, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None
