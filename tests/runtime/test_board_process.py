@@ -215,6 +215,17 @@ def test_an_error_of_a_load_that_somebody_keeps_does_not_keep_its_memory(device:
     assert shared() <= before, kept.value
 
 
+def test_a_load_that_ends_behind_its_connection_does_not_take_the_board_for_lost(
+    device: RemoteDevice, model: DeviceModel
+) -> None:
+    connection = device.connect()
+    instance = connection.load(0, model)
+    connection._instances.clear()  # as while a load is under way
+    connection.close()
+    instance.close()
+    assert device.available() == BOARD.cores
+
+
 def test_a_process_that_is_killed_while_it_loads_is_a_lost_device(device: RemoteDevice, model: DeviceModel):
     connection = device.connect(1)
     stop(device.process_number)

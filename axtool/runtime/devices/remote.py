@@ -212,7 +212,8 @@ class RemoteConnection:
         try:
             process.tell(Message(Kind.DROP, stage=core, model=number))
         except BoardGone as error:
-            self.device.lose_all(str(error))
+            if not self._closed:  # else its process may have ended because nobody has the board any more
+                self.device.lose_all(str(error))
 
     def cut(self, core: int) -> None:
         """A core of this connection is gone; whoever waits for it finds out."""
