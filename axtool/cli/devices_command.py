@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
-from axtool.legible import legible_values
+from axtool.cli.console import Json, Quiet, Verbose, set_up
+from axtool.cli.described import print_document, print_yaml
 
 
 def devices_command(
@@ -43,16 +43,9 @@ def devices_command(
       axtool devices check my-board.yaml                      # lists every fault
     """
     set_up(quiet=quiet, verbose=verbose)
-    from axtool.errors import UsageError
     from axtool.report.devices import board_yaml, devices_document, devices_text
 
-    if as_yaml and (as_json or action != "show" or name is None):
-        raise UsageError("--yaml goes with `devices show NAME`, without --json", code="bad-option")
-    if as_yaml and name is not None:
-        typer.echo(board_yaml(name), nl=False)
-        return
-    document = devices_document(action, name, boards=boards, selector=devices)
-    if as_json:
-        emit(document)
+    if as_yaml:
+        print_yaml("devices", action, name, board_yaml, as_json=as_json)
     else:
-        typer.echo(devices_text(legible_values(document)))
+        print_document(devices_document(action, name, boards=boards, selector=devices), devices_text, as_json=as_json)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from axtool.cli.console import Json, Quiet, Verbose, emit, set_up
-from axtool.legible import legible_values
+from axtool.cli.console import Json, Quiet, Verbose, set_up
+from axtool.cli.described import print_document, print_yaml
 
 
 def targets_command(
@@ -32,16 +32,9 @@ def targets_command(
       axtool profile model.onnx --target my-chip.yaml
     """
     set_up(quiet=quiet, verbose=verbose)
-    from axtool.errors import UsageError
     from axtool.report.chips import chip_yaml, chips_document, chips_text
 
-    if as_yaml and (as_json or action != "show" or name is None):
-        raise UsageError("--yaml goes with `targets show NAME`, without --json", code="bad-option")
-    if as_yaml and name is not None:
-        typer.echo(chip_yaml(name), nl=False)
-        return
-    document = chips_document(action, name)
-    if as_json:
-        emit(document)
+    if as_yaml:
+        print_yaml("targets", action, name, chip_yaml, as_json=as_json)
     else:
-        typer.echo(chips_text(legible_values(document)))
+        print_document(chips_document(action, name), chips_text, as_json=as_json)

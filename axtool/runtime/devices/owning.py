@@ -75,11 +75,6 @@ class Owners:
         with self._lock:
             self._owner = {core: one for core, one in self._owner.items() if one is not owner}
 
-    def nobody(self) -> bool:
-        """Whether no core has an owner."""
-        with self._lock:
-            return not self._owner
-
     def bury(self, core: int | None = None) -> None:
         """A core, or all of them, will not be given to anybody again."""
         with self._lock:

@@ -23,7 +23,6 @@ from axtool.runtime.op.combinators import Seq
 from axtool.runtime.op.operator import Operator
 from axtool.runtime.profiler import OperatorProfiler
 from axtool.runtime.resources import ResourceMonitor
-from axtool.runtime.scheduler.core import WORKERS_PER_CORE
 from axtool.runtime.scheduler.stream import in_flight
 from axtool.runtime.streams.counts import Pace, SourceRun
 from axtool.runtime.streams.interrupts import Interrupts
@@ -144,7 +143,7 @@ def run(
         stopped_by = _record(results, runs, outputs, lines, pace, progress)
         seconds = time.perf_counter() - begun
         cores = _since(warmed, owner.stats().cores)
-        workers = max(options.workers or WORKERS_PER_CORE * owner.core_count, 1)
+        workers = owner.workers.limit
     _finish(_all_of(outputs, lines))
     return StreamRun(
         runs, pipelines, options, boards_used, cores, workers, window, profiler, resources, begun,
